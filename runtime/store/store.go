@@ -1,0 +1,99 @@
+// Package store is the seam to the state database: one small interface per kind of
+// row besides sessions (which have their own package).
+//
+// Drivers (store/sqlite) implement all of them; storetest is their common suite.
+//
+// # Invariants
+//
+// Every row has an owner. What a method returned without an error is committed.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+// Run is the row of one run.
+type Run struct {
+	ID         string          `json:"id"`
+	Session    string          `json:"session"`
+	Owner      string          `json:"owner"`
+	Agent      string          `json:"agent"`
+	Status     string          `json:"status"` // run.Status
+	Generation int64           `json:"generation"`
+	Started    time.Time       `json:"started"`
+	Ended      time.Time       `json:"ended,omitzero"`
+	Iterations int             `json:"iterations"`
+	Usage      json.RawMessage `json:"usage,omitempty"` // chat.Usage
+	Error      json.RawMessage `json:"error,omitempty"` // fault.Body
+	// IdempotencyKey, if set, is unique per owner.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+}
+
+// Runs keeps the rows of runs.
+type Runs interface {
+	// BeginRun adds a running run. If its session already has one running, or its
+	// idempotency key is taken, the error is fault.Exists.
+	BeginRun(ctx context.Context, r Run) error
+	// EndRun sets the final state; a run that has ended already keeps its state and
+	// the error is fault.Exists.
+	EndRun(ctx context.Context, r Run) error
+	// Run reads one.
+	Run(ctx context.Context, scope session.Scope, id string) (Run, error)
+	// RunByKey finds a run by its idempotency key.
+	RunByKey(ctx context.Context, owner, key string) (Run, error)
+	// RunningRuns lists every run that has not ended; after a start these are the ones
+	// a crash interrupted.
+	RunningRuns(ctx context.Context) ([]Run, error)
+}
+
+// Event is a stored event of a run. Body is the encoded run.Event.
+type Event struct {
+	Run   string
+	Owner string
+	Seq   int64
+	// Delta marks pieces of text, which are dropped once their run has ended.
+	Delta bool
+	Body  json.RawMessage
+}
+
+// Events keeps the events of runs.
+type Events interface {
+	// AppendEvents adds events of any number of runs in one transaction.
+	AppendEvents(ctx context.Context, events []Event) error
+	// Events reads those with Seq > after in order, at most limit (0: all).
+	Events(ctx context.Context, scope session.Scope, run string, after int64, limit int) ([]Event, error)
+}
+
+// Result is the row of a stored oversized result; its bytes are in the artifact
+// folder under Digest.
+type Result struct {
+	ID      string    `json:"id"` // unguessable handle
+	Owner   string    `json:"owner"`
+	Session string    `json:"session"`
+	Run     string    `json:"run"`
+	Call    string    `json:"call"`
+	Tool    string    `json:"tool"`
+	Digest  string    `json:"digest"` // hex sha256 of the content
+	Size    int64     `json:"size"`   // bytes
+	Created time.Time `json:"created"`
+}
+
+// Results keeps the rows of stored results.
+type Results interface {
+	PutResult(ctx context.Context, r Result) error
+	Result(ctx context.Context, scope session.Scope, id string) (Result, error)
+}
+
+// Store is everything a driver implements.
+type Store interface {
+	session.Store
+	Runs
+	Events
+	Results
+	// Close waits for writes in progress and closes the database.
+	Close() error
+}

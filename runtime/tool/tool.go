@@ -1,0 +1,119 @@
+// Package tool says what a tool, a call, a result and a handler is.
+//
+// It is vocabulary: it resolves no names, validates nothing and runs nothing. The
+// registry holds tools, dispatch runs calls.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/principal"
+)
+
+// Name is the name of a tool as a model sees it.
+type Name string
+
+//nolint:gochecknoglobals // immutable
+var nameRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// Valid says whether n has the form every provider accepts:
+// ^[A-Za-z][A-Za-z0-9_-]{0,63}$.
+func (n Name) Valid() bool { return nameRE.MatchString(string(n)) }
+
+// Effect is what a call does to the world outside the conversation.
+type Effect string
+
+// The effects, from harmless to irreversible.
+const (
+	Read        Effect = "read"
+	Write       Effect = "write"
+	Destructive Effect = "destructive"
+)
+
+// Overflow says what happens to a result over its size limit.
+type Overflow string
+
+// The ways to bound a result: keep all of it and show a preview, cut it, or answer
+// with an error.
+const (
+	Store    Overflow = "store"
+	Truncate Overflow = "truncate"
+	Fail     Overflow = "error"
+)
+
+// Limits bound the calls of one tool over all sessions.
+type Limits struct {
+	Timeout     time.Duration // per call, waiting included
+	Concurrency int           // calls at once; 0: no limit
+	Rate        Rate          // zero: no limit
+}
+
+// Rate is a number of calls per period.
+type Rate struct {
+	Calls int
+	Per   time.Duration
+}
+
+// Bounds say how much of a result the model gets.
+type Bounds struct {
+	MaxChars int // characters of the JSON text
+	Overflow Overflow
+	Preview  int // characters of head and tail together, when stored
+}
+
+// Traits are what a tool's declaration says about its calls.
+type Traits struct {
+	Effect     Effect
+	Idempotent bool // safe to run again with the same arguments
+	Untrusted  bool // the result comes from outside
+	Parallel   bool // may run beside other calls of the turn
+}
+
+// Call is one validated call. A handler gets it only after validation, so Arguments
+// satisfies the tool's schema. Handlers must not modify it.
+type Call struct {
+	ID   string // unguessable, unique over all sessions
+	Tool Name
+	// Arguments is a canonical JSON object (sorted keys, no insignificant space, exact
+	// numbers) with defaults filled in.
+	Arguments      json.RawMessage
+	Agent          string
+	Session        string
+	Run            string
+	IdempotencyKey string // run/step; equal for a repeat of the same call
+	Principal      principal.Principal
+	Generation     int64
+}
+
+// Result is what a handler answers: one JSON value, of any type.
+type Result struct {
+	// JSON is the value. Empty means null.
+	JSON json.RawMessage
+}
+
+// JSON encodes v as a result.
+func JSON(v any) (Result, error) {
+	b, err := json.Marshal(v)
+	return Result{JSON: b}, err
+}
+
+// Text is a result that is a string.
+func Text(s string) Result {
+	b, _ := json.Marshal(s) //nolint:errchkjson // a string always encodes
+	return Result{JSON: b}
+}
+
+// Handler runs calls. It is safe for concurrent use, honours the context, and
+// returns a *fault.Error whose message a model can act on.
+type Handler interface {
+	Call(ctx context.Context, c *Call) (Result, error)
+}
+
+// HandlerFunc makes a Handler of a function.
+type HandlerFunc func(ctx context.Context, c *Call) (Result, error)
+
+// Call calls f.
+func (f HandlerFunc) Call(ctx context.Context, c *Call) (Result, error) { return f(ctx, c) }
