@@ -1,0 +1,146 @@
+// Package registry is the frozen table of tools of one generation, and the views of it
+// that agents have.
+//
+// It resolves, filters and renders definitions; it runs nothing (dispatch) and builds
+// nothing (provision).
+//
+// # Invariants
+//
+// A Registry and its Views never change. Definitions are sorted by name and, for an
+// unchanged tool, byte-equal in every generation. What an agent is denied is
+// subtracted last.
+//
+// # Concurrency
+//
+// Everything is safe for concurrent use. Asking for definitions allocates nothing
+// while no check changed its answer.
+package registry
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/late"
+	"github.com/hermes-runtime/hermes/runtime/schema"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/runtime/toolset"
+)
+
+// Health is whether a tool's handler is ready.
+type Health string
+
+// The states of a handler.
+const (
+	Ready     Health = "ready"
+	Compiling Health = "compiling"
+	Failed    Health = "failed"
+)
+
+// Tool is one tool, ready to be called. It is immutable and shared by all generations
+// in which its declaration is the same.
+type Tool struct {
+	Name        tool.Name
+	Toolset     string // home
+	Description string // static; empty if Late
+	Late        late.Expr
+	Schema      *schema.Schema
+	ParamText   map[string]late.Expr // late descriptions of parameters
+	Traits      tool.Traits
+	Limits      tool.Limits
+	Bounds      tool.Bounds
+	Checks      []check.Spec
+	Handler     tool.Handler
+	Kind        string // native | wasm
+	Source      string // function, or module relative to the project
+	Emoji       string
+	Pos         string // file:line of the declaration
+	Overrides   string // file:line of the declaration it replaces, or ""
+	Digest      string // of the declaration
+	// Health reports the handler's state and, if failed, why; nil: ready.
+	Health func() (Health, string)
+
+	definition json.RawMessage // when nothing in it is late
+}
+
+// Set is one declared toolset.
+type Set struct {
+	toolset.Decl
+	Description string
+	Checks      []check.Spec
+	Pos         string
+}
+
+// Checker answers checks; *check.Cache is one.
+type Checker interface {
+	// State answers a check, without probing if it was ever answered.
+	State(check.Spec) check.State
+	// Peek gives the last answer without probing or refreshing.
+	Peek(check.Spec) (check.State, bool)
+	// Version changes whenever any answer flips.
+	Version() uint64
+}
+
+// Registry is the table. Build it, then only read it.
+type Registry struct {
+	tools   map[tool.Name]*Tool
+	names   []tool.Name
+	sets    map[string]Set
+	index   *toolset.Index
+	checker Checker
+}
+
+// Seal freezes tools and sets into a registry. Names are unique; the caller has
+// linked them.
+func Seal(tools []*Tool, sets []Set, checker Checker) *Registry {
+	r := &Registry{tools: make(map[tool.Name]*Tool, len(tools)), sets: make(map[string]Set, len(sets)), checker: checker}
+	home := make(map[tool.Name]string, len(tools))
+	for _, t := range tools {
+		r.tools[t.Name] = t
+		home[t.Name] = t.Toolset
+	}
+	decls := make([]toolset.Decl, 0, len(sets))
+	for _, s := range sets {
+		r.sets[s.Name] = s
+		decls = append(decls, s.Decl)
+	}
+	r.names = slices.Sorted(maps.Keys(r.tools))
+	r.index = toolset.NewIndex(decls, home)
+	return r
+}
+
+// Names are all tools, sorted; do not modify.
+func (r *Registry) Names() []tool.Name { return r.names }
+
+// Tool finds one.
+func (r *Registry) Tool(name tool.Name) (*Tool, bool) {
+	t, ok := r.tools[name]
+	return t, ok
+}
+
+// Toolsets are the names of all toolsets, sorted; do not modify.
+func (r *Registry) Toolsets() []string { return r.index.Names() }
+
+// Set gives a declared toolset; one that exists only as a home is not declared.
+func (r *Registry) Set(name string) (Set, bool) {
+	s, ok := r.sets[name]
+	return s, ok
+}
+
+// Resolve gives the tools that toolsets hold, with the paths they came in by.
+func (r *Registry) Resolve(names ...string) []toolset.Member { return r.index.Resolve(names...) }
+
+// Canonical gives the toolset that a name or alias stands for.
+func (r *Registry) Canonical(name string) (string, bool) { return r.index.Canonical(name) }
+
+// health of a tool.
+func (t *Tool) health() (Health, string) {
+	if t.Health == nil {
+		return Ready, ""
+	}
+	return t.Health()
+}
+
+// State is the tool's health and, if it failed, why.
+func (t *Tool) State() (Health, string) { return t.health() }

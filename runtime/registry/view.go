@@ -1,0 +1,219 @@
+package registry
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/late"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/runtime/toolset"
+)
+
+// ViewSpec says what an agent is given and denied.
+type ViewSpec struct {
+	Agent            string
+	Toolsets         []string
+	Tools            []string // names and globs
+	DisabledToolsets []string
+	DisabledTools    []string // names and globs
+	// Vars are the variables of late descriptions, for example "agent".
+	Vars map[string]any
+}
+
+// View is what one agent sees of the registry.
+type View struct {
+	registry *Registry
+	spec     ViewSpec
+	members  []member // sorted by name; what is left after denials
+	position map[tool.Name]int
+	cached   atomic.Pointer[rendered]
+	probes   []check.Spec // the distinct checks of all members
+}
+
+// member is one tool of a view with the ways it came in.
+type member struct {
+	tool *Tool
+	def  chat.Definition
+	// ways are alternatives: the tool is offered if all checks of one of them pass.
+	ways []way
+}
+
+type way struct {
+	path   []string // toolsets; empty: named by the agent itself
+	checks []check.Spec
+}
+
+type rendered struct {
+	version uint64
+	defs    []chat.Definition
+}
+
+// View resolves an agent's view. An error is a late description that does not
+// evaluate.
+func (r *Registry) View(spec ViewSpec) (*View, error) {
+	given := map[tool.Name][]way{}
+	for _, m := range r.Resolve(spec.Toolsets...) {
+		for _, p := range m.Paths {
+			given[m.Tool] = append(given[m.Tool], way{path: p, checks: r.pathChecks(p)})
+		}
+	}
+	for _, pattern := range spec.Tools {
+		for _, name := range r.index.Match(pattern) {
+			given[name] = append(given[name], way{})
+		}
+	}
+	for name := range r.denied(spec) {
+		delete(given, name)
+	}
+	v := &View{registry: r, spec: spec, position: make(map[tool.Name]int, len(given))}
+	return v, v.fill(given)
+}
+
+func (v *View) fill(given map[tool.Name][]way) error {
+	scope := late.NewScope(v.spec.Vars)
+	v.members = make([]member, 0, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		t := v.registry.tools[name]
+		def, err := t.define(scope)
+		if err != nil {
+			return err
+		}
+		v.position[name] = len(v.members)
+		v.members = append(v.members, member{tool: t, def: def, ways: given[name]})
+	}
+	v.probes = v.distinctChecks()
+	return nil
+}
+
+// distinctChecks lists every check that decides about this view, once.
+func (v *View) distinctChecks() []check.Spec {
+	seen := map[string]bool{}
+	var out []check.Spec
+	add := func(specs []check.Spec) {
+		for _, s := range specs {
+			if key := s.Key(); !seen[key] {
+				seen[key] = true
+				out = append(out, s)
+			}
+		}
+	}
+	for _, m := range v.members {
+		add(m.tool.Checks)
+		for _, w := range m.ways {
+			add(w.checks)
+		}
+	}
+	return out
+}
+
+func (r *Registry) pathChecks(path []string) []check.Spec {
+	var out []check.Spec
+	for _, set := range path {
+		out = append(out, r.sets[set].Checks...)
+	}
+	return out
+}
+
+func (r *Registry) denied(spec ViewSpec) map[tool.Name]bool {
+	out := map[tool.Name]bool{}
+	for _, m := range r.Resolve(spec.DisabledToolsets...) {
+		out[m.Tool] = true
+	}
+	for _, pattern := range spec.DisabledTools {
+		for _, name := range r.index.Match(pattern) {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// Agent is the name of the agent this is the view of.
+func (v *View) Agent() string { return v.spec.Agent }
+
+// Len is how many tools the agent is given, whatever their checks say.
+func (v *View) Len() int { return len(v.members) }
+
+// Names are the tools the agent is given, sorted, whatever their checks say.
+func (v *View) Names() []tool.Name {
+	out := make([]tool.Name, len(v.members))
+	for i, m := range v.members {
+		out[i] = m.tool.Name
+	}
+	return out
+}
+
+// Lookup finds a tool that the agent is given. A tool whose check fails now is found
+// too: whether to offer it is decided when definitions are made, and what was offered
+// is run.
+func (v *View) Lookup(name tool.Name) (*Tool, bool) {
+	i, ok := v.position[name]
+	if !ok {
+		return nil, false
+	}
+	return v.members[i].tool, true
+}
+
+// Definitions are what the model is offered now: sorted by name, without the tools
+// whose checks fail. The slice is shared; do not modify. Except for the very first
+// answer of a check nothing is probed on the calling goroutine.
+func (v *View) Definitions() []chat.Definition {
+	// Asking every check starts the refresh of those that expired; the answers
+	// themselves only matter if one of them flipped since.
+	for i := range v.probes {
+		v.registry.checker.State(v.probes[i])
+	}
+	version := v.registry.checker.Version()
+	if r := v.cached.Load(); r != nil && r.version == version {
+		return r.defs
+	}
+	r := &rendered{version: version, defs: v.render()}
+	v.cached.Store(r)
+	return r.defs
+}
+
+func (v *View) render() []chat.Definition {
+	defs := make([]chat.Definition, 0, len(v.members))
+	for i := range v.members {
+		if v.available(&v.members[i]) {
+			defs = append(defs, v.members[i].def)
+		}
+	}
+	return defs
+}
+
+func (v *View) available(m *member) bool {
+	if !v.pass(m.tool.Checks) {
+		return false
+	}
+	for i := range m.ways {
+		if v.pass(m.ways[i].checks) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *View) pass(specs []check.Spec) bool {
+	for i := range specs {
+		if !v.registry.checker.State(specs[i]).OK {
+			return false
+		}
+	}
+	return true
+}
+
+// Members lists toolset members of the view, for people.
+func (v *View) Members() []toolset.Member {
+	out := make([]toolset.Member, 0, len(v.members))
+	for _, m := range v.members {
+		tm := toolset.Member{Tool: m.tool.Name}
+		for _, w := range m.ways {
+			tm.Paths = append(tm.Paths, w.path)
+		}
+		out = append(out, tm)
+	}
+	return out
+}

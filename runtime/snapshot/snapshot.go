@@ -1,0 +1,49 @@
+// Package snapshot is one frozen generation, and the holder that swaps generations.
+//
+// A snapshot has no locks inside and no pointer back to its holder. It is built by
+// provision and replaced by reload.
+//
+//	build N+1 ──► Swap ──► live ──► Swap(N+2) ──► retired ──► last release ──► Close
+//	                        ▲ Acquire                 ▲ calls in flight
+//
+// # Invariants
+//
+// A snapshot that somebody acquired is not closed before it is released. Acquire
+// never returns a snapshot that a finished Swap has replaced.
+package snapshot
+
+import (
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+)
+
+// Snapshot is one generation: everything declared, built and linked.
+type Snapshot struct {
+	Number   int64
+	Time     time.Time
+	Trigger  string // start | file | poll | signal | api
+	Inputs   string // digest over all inputs
+	Config   *config.Config
+	Registry *registry.Registry
+	Agents   map[string]*Agent
+	Models   map[string]*Model
+	// Close releases what the generation holds; the Holder calls it once, after the
+	// last release.
+	Close func()
+}
+
+// Agent is one agent of a generation.
+type Agent struct {
+	*config.Agent
+	View  *registry.View
+	Model *Model
+}
+
+// Model is one model of a generation.
+type Model struct {
+	*config.Model
+	Provider model.Provider
+}
