@@ -8,6 +8,14 @@
 //
 // Either Stream returns a complete Response, or an error and nothing of the answer
 // counts. A transport that ends before the model said that it finished is an error.
+//
+// Text never becomes a call: a model that writes one into its text wrote text.
+//
+// # Errors
+//
+// A *fault.Error whose kind says what to do; [KindOfStatus] is the one table from a
+// provider's HTTP status to a kind. [Retryable] says whether the same request may be
+// sent again, [RetryAfter] when.
 package model
 
 import (
