@@ -124,10 +124,13 @@ func (c *Cache) Peek(s Spec) (State, bool) {
 func (c *Cache) Warm(ctx context.Context, specs []Spec) {
 	done := make(chan struct{})
 	var pending sync.WaitGroup
+	seen := map[string]bool{}
 	for _, s := range specs {
-		if c.lookup(&s) != nil {
+		key := s.Key()
+		if seen[key] || c.lookup(&s) != nil {
 			continue
 		}
+		seen[key] = true // an equal one would wait in a slot of its own
 		pending.Add(1)
 		if !c.start(func() { defer pending.Done(); c.warm(ctx, s) }) {
 			pending.Done()
