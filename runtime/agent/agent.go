@@ -94,9 +94,6 @@ type Turn struct {
 	MaxOutput   int
 	Temperature *float64
 	TopP        *float64
-	// IdempotencyKey, if set, is unique per principal: a second Start with it gives the
-	// first run.
-	IdempotencyKey string
 }
 
 // Outcome is how a run ended.

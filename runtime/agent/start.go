@@ -192,7 +192,7 @@ func (l *Loop) begin(ctx context.Context, a admission) ([]session.Message, error
 	}
 	row := store.Run{
 		ID: a.runID, Session: a.session.ID, Owner: a.session.Owner, Agent: a.turn.Agent, Status: string(run.Running),
-		Generation: a.generation, Started: time.Now(), IdempotencyKey: a.turn.IdempotencyKey,
+		Generation: a.generation, Started: time.Now(),
 	}
 	if err := l.o.Runs.BeginRun(ctx, row); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -26,16 +27,17 @@ type entry struct {
 	snapshot *Snapshot
 	holders  int
 	retired  time.Time // zero while live
-	expired  chan struct{}
+	expiry   context.Context // ends with ErrDrained
+	expire   context.CancelCauseFunc
 	timer    *time.Timer
 }
 
 // Lease is one use of a generation.
 type Lease struct {
 	*Snapshot
-	// Expired is closed when the generation's drain timeout ends: what still runs on it
-	// is to be canceled with ErrDrained.
-	Expired <-chan struct{}
+	// Expiry ends, with cause ErrDrained, when the generation's drain timeout ends: what
+	// still runs on it is to be canceled.
+	Expiry context.Context
 }
 
 // Draining describes a retired generation that is still held.
@@ -64,7 +66,7 @@ func (h *Holder) Acquire() (lease Lease, release func(), err error) {
 	e := h.live
 	e.holders++
 	var once sync.Once
-	return Lease{e.snapshot, e.expired}, func() { once.Do(func() { h.release(e) }) }, nil
+	return Lease{e.snapshot, e.expiry}, func() { once.Do(func() { h.release(e) }) }, nil
 }
 
 // Number is the live generation's number, 0 if there is none.
@@ -82,7 +84,8 @@ func (h *Holder) Number() int64 {
 func (h *Holder) Swap(next *Snapshot, drain time.Duration) {
 	h.mu.Lock()
 	before := h.live
-	h.live = &entry{snapshot: next, expired: make(chan struct{})}
+	h.live = &entry{snapshot: next}
+	h.live.expiry, h.live.expire = context.WithCancelCause(context.Background())
 	idle := before != nil && h.retire(before, drain)
 	h.mu.Unlock()
 	if idle {
@@ -98,7 +101,7 @@ func (h *Holder) retire(e *entry, drain time.Duration) bool {
 	}
 	h.retired = append(h.retired, e)
 	if drain > 0 {
-		e.timer = time.AfterFunc(drain, func() { close(e.expired) })
+		e.timer = time.AfterFunc(drain, func() { e.expire(ErrDrained) })
 	}
 	return false
 }
@@ -122,6 +125,7 @@ func (h *Holder) release(e *entry) {
 }
 
 func (e *entry) close() {
+	e.expire(nil)
 	if e.snapshot.Close != nil {
 		e.snapshot.Close()
 	}

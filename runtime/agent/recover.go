@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
+)
+
+// errCrashed is how a run ends that its process did not outlive.
+//
+//nolint:gochecknoglobals // sentinel
+var errCrashed = fault.New(fault.Unavailable, "the server stopped while this run was under way")
+
+// Recover ends the runs that a crash interrupted: their open calls get a result, and
+// they their terminal event. Call it once, before the first Start, by the owner of
+// the state.
+func (l *Loop) Recover(ctx context.Context) error {
+	rows, err := l.o.Runs.RunningRuns(ctx)
+	if err != nil {
+		return fmt.Errorf("listing interrupted runs: %w", err)
+	}
+	for _, row := range rows {
+		if err := l.recoverRun(ctx, row); err != nil {
+			return fmt.Errorf("ending interrupted run %s: %w", row.ID, err)
+		}
+		l.o.Log.Warn("interrupted run ended", "run", row.ID, "session", row.Session, "agent", row.Agent)
+	}
+	return nil
+}
+
+func (l *Loop) recoverRun(ctx context.Context, row store.Run) error {
+	messages, err := l.o.Sessions.Messages(ctx, session.Scope{All: true}, row.Session, 0, 0)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	for _, open := range openCalls(messages, row.ID) {
+		if open.call.Client {
+			continue
+		}
+		if _, err := l.o.Sessions.Append(ctx, row.Session, openResult(open, errCrashed)); err != nil {
+			return err
+		}
+	}
+	row.Status, row.Ended, row.Error = string(run.Failed), time.Now(), errorBody(errCrashed)
+	if err := l.o.Runs.EndRun(ctx, row); err != nil {
+		return err
+	}
+	stream := l.o.Hub.Open(row.ID, row.Session, row.Owner)
+	return stream.Emit(ctx, run.RunFailed, row.Generation, endData(Outcome{Err: errCrashed}))
+}

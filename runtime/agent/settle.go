@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"encoding/json"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
+)
+
+// maxEmpty is how many replies in a row may say nothing before the run fails.
+const maxEmpty = 3
+
+// settled is the output of settle: whether the turn is over, and what it used so far.
+type settled struct {
+	Done    bool         `json:"done"`
+	Message int64        `json:"message,omitempty"`
+	Finish  model.Finish `json:"finish,omitempty"`
+	Used    used         `json:"used"`
+}
+
+// settle decides how the turn goes on. It is a function of step outputs.
+func settle(p prepared, r replied, results []ran, u used) (settled, error) {
+	u.Iterations++
+	u.ToolCalls += len(results)
+	u.Usage = u.Usage.Add(r.Usage)
+	u.Cost += r.Cost
+	s := settled{Used: u, Message: r.Message, Finish: r.Finish}
+	switch {
+	case r.Ended != "":
+		return s, nil // prepare sees that the budget ended and asks for the summary
+	case r.Message == 0:
+		s.Used.Empty++
+		if s.Used.Empty >= maxEmpty || p.Final {
+			return s, fault.New(fault.Unavailable, "the model answered with nothing, %d times in a row", s.Used.Empty)
+		}
+		return s, nil
+	case len(r.Calls) == 0:
+		s.Done = true
+	case len(results) < len(r.Calls):
+		// The rest are the client's: it runs them and sends their results.
+		s.Done, s.Finish = true, model.ToolCalls
+	case p.Final:
+		return s, fault.New(fault.Exhausted, "the %s budget ended, and the model asked for tools instead of summing up", p.Reason)
+	}
+	s.Used.Empty = 0
+	return s, nil
+}
+
+// finish gives what is unanswered its result, commits the end of the run, and
+// announces it.
+func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
+	t.letGo()
+	err = causeOf(ctx, err)
+	// From here on nothing may be cut short: it is what makes the run whole.
+	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		err = errors.Join(err, t.answerOpenCalls(ctx, err))
+		o.Status = run.Failed
+		if fault.KindOf(err) == fault.Canceled {
+			o.Status = run.Canceled
+		}
+		o.Err = &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
+	}
+	if endErr := t.o.Runs.EndRun(ctx, t.row(o)); endErr != nil {
+		t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "err", endErr)
+	}
+	if emitErr := t.stream.Emit(ctx, terminal(o.Status), t.last, endData(o)); emitErr != nil {
+		t.o.Log.Error("announcing end of run", "run", t.run.ID, "session", t.run.Session, "err", emitErr)
+	}
+	t.log(o)
+	return o
+}
+
+// answerOpenCalls commits a result for every call of ours that has none.
+func (t *turn) answerOpenCalls(ctx context.Context, cause error) error {
+	for _, open := range t.transcript.open(t.run.ID) {
+		if open.call.Client {
+			continue
+		}
+		row := openResult(open, cause)
+		stored, err := t.o.Sessions.Append(ctx, t.run.Session, row)
+		if err != nil {
+			return err
+		}
+		t.transcript.add(stored...)
+	}
+	return nil
+}
+
+// openResult is the result of a call that ended without one.
+func openResult(open openCall, cause error) session.Message {
+	kind := fault.KindOf(cause)
+	err := fault.New(kind, "the run ended before this call had a result (%s): whether it took effect is unknown", fault.Message(cause))
+	return session.Message{Run: open.run, Step: open.step, Generation: open.generation, Message: chat.Message{
+		Role: chat.Tool, CallID: open.call.ID, Name: open.call.Name, Content: string(fault.ToolJSON(err)), Failed: true,
+	}}
+}
+
+func (t *turn) row(o Outcome) store.Run {
+	usage, err := json.Marshal(o.Usage)
+	if err != nil {
+		usage = nil
+	}
+	r := store.Run{
+		ID: t.run.ID, Session: t.run.Session, Owner: t.owner, Agent: t.Agent, Status: string(o.Status),
+		Generation: t.last, Started: t.started, Ended: time.Now(), Iterations: o.Iterations, Usage: usage,
+	}
+	if o.Err != nil {
+		r.Error = errorBody(o.Err)
+	}
+	return r
+}
+
+func (t *turn) log(o Outcome) {
+	attrs := []any{
+		"run", t.run.ID, "session", t.run.Session, "agent", t.Agent, "principal", t.owner, "generation", t.last,
+		"status", o.Status, "iterations", o.Iterations, "tokens", o.Usage.Total(), "ms", time.Since(t.started).Milliseconds(),
+	}
+	if o.Err != nil {
+		attrs = append(attrs, "err", o.Err)
+	}
+	t.o.Log.Info("turn ended", attrs...)
+}
+
+func terminal(s run.Status) run.EventType {
+	switch s {
+	case run.Completed:
+		return run.RunCompleted
+	case run.Canceled:
+		return run.RunCanceled
+	case run.Failed, run.Running:
+	}
+	return run.RunFailed
+}
+
+type terminalData struct {
+	Message    int64        `json:"message,omitempty"` // seq of the final message
+	Finish     model.Finish `json:"finish,omitempty"`
+	Usage      chat.Usage   `json:"usage"`
+	Iterations int          `json:"iterations"`
+	Error      *fault.Body  `json:"error,omitempty"`
+}
+
+func endData(o Outcome) terminalData {
+	d := terminalData{Message: o.Message.Seq, Finish: o.Finish, Usage: o.Usage, Iterations: o.Iterations}
+	if o.Err != nil {
+		d.Error = &fault.Body{Kind: o.Err.Kind.String(), Message: o.Err.Message}
+	}
+	return d
+}

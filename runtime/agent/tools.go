@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+// ran is the output of one tool step.
+type ran struct {
+	Message int64 `json:"message"` // seq of the result
+	Failed  bool  `json:"failed"`
+}
+
+// callTools runs the server's calls of a reply: neighbours that may overlap side by
+// side, up to the agent's parallel, the others alone and in order. It returns after
+// every call has its result.
+func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied) ([]ran, error) {
+	var out []ran
+	for _, group := range t.groups(r) {
+		results := make([]ran, len(group))
+		errs := make([]error, len(group))
+		slots := make(chan struct{}, p.Parallel)
+		var wg sync.WaitGroup
+		for n, ref := range group {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				errs[n] = t.steps.Do(ctx, run.Key(i, "tool", ref.Index), &results[n], func(ctx context.Context) (any, error) {
+					return t.callTool(ctx, i, p, r, ref)
+				})
+			})
+		}
+		wg.Wait()
+		for n, err := range errs {
+			if err != nil {
+				return out, err
+			}
+			out = append(out, results[n])
+		}
+	}
+	return out, nil
+}
+
+// groups cuts the server's calls into runs of neighbours that may overlap.
+func (t *turn) groups(r replied) [][]callRef {
+	var out [][]callRef
+	open := false // the last group takes further readers
+	for _, ref := range r.Calls {
+		if ref.Client {
+			continue
+		}
+		parallel := t.mayOverlap(r.Message, ref)
+		if parallel && open {
+			out[len(out)-1] = append(out[len(out)-1], ref)
+		} else {
+			out = append(out, []callRef{ref})
+		}
+		open = parallel
+	}
+	return out
+}
+
+// mayOverlap says whether the call's tool may run beside others. A call that names no
+// tool only yields an error, so it may.
+func (t *turn) mayOverlap(message int64, ref callRef) bool {
+	ag, err := t.agent()
+	if err != nil {
+		return true
+	}
+	m, _ := t.transcript.at(message)
+	found, ok := dispatch.Find(ag.View, m.Calls[ref.Index].Name)
+	return !ok || found.Traits.Parallel
+}
+
+// callTool runs one call and commits its result.
+func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref callRef) (ran, error) {
+	m, _ := t.transcript.at(r.Message)
+	call := m.Calls[ref.Index]
+	if err := t.stream.Emit(ctx, run.ToolStarted, p.Generation, toolData{Call: call.ID, Tool: call.Name, Arguments: call.Arguments}); err != nil {
+		return ran{}, err
+	}
+	outcome := t.dispatch(ctx, i, p, r, ref, call)
+	return t.commitResult(ctx, p, run.Key(i, "tool", ref.Index), call, outcome)
+}
+
+func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref callRef, call chat.Call) dispatch.Outcome {
+	if limit := p.Budget.ToolCalls; limit > 0 && t.transcript.serverCallsBefore(r.Message, ref.Index) >= limit {
+		return refused(call, fault.New(fault.Exhausted, "the turn's budget of %d tool calls is used up: the call was not run", limit))
+	}
+	ag, err := t.agent()
+	if err != nil {
+		return refused(call, err)
+	}
+	stepCtx, end := t.bounded(ctx, p.Budget.Wall)
+	defer end()
+	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
+		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
+		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.stillOffered,
+	})
+}
+
+// refused is the result of a call that was not run.
+func refused(call chat.Call, err error) dispatch.Outcome {
+	return dispatch.Outcome{Tool: tool.Name(call.Name), Content: string(fault.ToolJSON(err)), Failed: true, Kind: fault.KindOf(err)}
+}
+
+// stillOffered says whether the live generation gives the agent the tool: removal is
+// immediate, also for a turn that was offered it.
+func (t *turn) stillOffered(name tool.Name) bool {
+	lease, release, err := t.o.Holder.Acquire()
+	if err != nil {
+		// Stopping: calls under way finish on the generation they have.
+		return true
+	}
+	defer release()
+	ag, ok := lease.Agents[t.Agent]
+	if !ok {
+		return false
+	}
+	_, ok = ag.View.Lookup(name)
+	return ok
+}
+
+func (t *turn) commitResult(ctx context.Context, p prepared, step string, call chat.Call, o dispatch.Outcome) (ran, error) {
+	row := session.Message{Run: t.run.ID, Step: step, Generation: p.Generation, Message: chat.Message{
+		Role: chat.Tool, CallID: call.ID, Name: string(o.Tool), Content: o.Content, Failed: o.Failed, Untrusted: o.Untrusted,
+	}}
+	stored, err := t.o.Sessions.Append(context.WithoutCancel(ctx), t.run.Session, row)
+	if err != nil {
+		return ran{}, err
+	}
+	t.transcript.add(stored...)
+	out := ran{Message: stored[0].Seq, Failed: o.Failed}
+	return out, t.stream.Emit(context.WithoutCancel(ctx), run.ToolFinished, p.Generation, toolData{
+		Call: call.ID, Tool: string(o.Tool), Failed: o.Failed, Milliseconds: o.Duration.Milliseconds(), Seq: out.Message,
+	})
+}
+
+type toolData struct {
+	Call         string `json:"call"`
+	Tool         string `json:"tool"`
+	Arguments    string `json:"arguments,omitempty"`
+	Failed       bool   `json:"failed,omitempty"`
+	Milliseconds int64  `json:"ms,omitempty"`
+	Seq          int64  `json:"seq,omitempty"`
+}

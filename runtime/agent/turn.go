@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/events"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+)
+
+// turn is one run while it runs. It is used by its own goroutine, and by the tool
+// steps it starts and waits for.
+type turn struct {
+	*Loop
+	Turn
+	run        *Running
+	owner      string
+	started    time.Time
+	steps      run.Steps
+	stream     *events.Stream
+	transcript *transcript
+
+	// lease is the generation of the step under way; pinned that of the whole turn, for
+	// an agent with tool_refresh = "turn".
+	lease  *held
+	pinned *held
+	last   int64 // generation of the last step
+}
+
+// used is what a turn has consumed. It travels from settle to prepare.
+type used struct {
+	Iterations int        `json:"iterations"`
+	ToolCalls  int        `json:"tool_calls"`
+	Empty      int        `json:"empty"` // replies in a row that said nothing
+	Usage      chat.Usage `json:"usage"`
+	Cost       float64    `json:"cost"`
+}
+
+// loop is the body of a turn.
+func (t *turn) loop(ctx context.Context) (Outcome, error) {
+	var u used
+	for i := 1; ; i++ {
+		done, next, err := t.iteration(ctx, i, u)
+		u = next
+		if err != nil || done != nil {
+			return t.outcome(done, u), err
+		}
+	}
+}
+
+// iteration is one model call with the calls it asks for, on one generation.
+func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, error) {
+	defer t.letGo()
+	var p prepared
+	if err := t.steps.Do(ctx, run.Key(i, "prepare"), &p, func(ctx context.Context) (any, error) { return t.prepare(ctx, u) }); err != nil {
+		return nil, u, err
+	}
+	var r replied
+	if err := t.steps.Do(ctx, run.Key(i, "model"), &r, func(ctx context.Context) (any, error) { return t.callModel(ctx, i, p) }); err != nil {
+		return nil, u, err
+	}
+	ran, err := t.callTools(ctx, i, p, r)
+	if err != nil {
+		return nil, u, err
+	}
+	var s settled
+	err = t.steps.Do(ctx, run.Key(i, "settle"), &s, func(context.Context) (any, error) { return settle(p, r, ran, u) })
+	if err != nil || !s.Done {
+		return nil, s.Used, err
+	}
+	return &s, s.Used, nil
+}
+
+func (t *turn) outcome(s *settled, u used) Outcome {
+	o := Outcome{Usage: u.Usage, Iterations: u.Iterations}
+	if s != nil {
+		o.Status, o.Finish = run.Completed, s.Finish
+		o.Message, _ = t.transcript.at(s.Message)
+	}
+	return o
+}
+
+// drive runs a turn to its end, whatever happens in it.
+func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []session.Message) {
+	defer l.leave(r)
+	t := &turn{
+		Loop: l, Turn: a.turn, run: r, owner: a.session.Owner, started: time.Now(), steps: direct{}, last: a.generation,
+		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages),
+	}
+	outcome, err := t.guarded(ctx)
+	r.outcome = t.finish(ctx, outcome, err)
+}
+
+// guarded runs the body; a panic in it is the run's error, not the process's end.
+func (t *turn) guarded(ctx context.Context) (o Outcome, err error) {
+	defer t.unpin()
+	defer func() {
+		if p := recover(); p != nil {
+			t.o.Log.Error("turn panicked", "run", t.run.ID, "panic", p)
+			err = fault.New(fault.Internal, "the run failed by a fault of the server; its log has the details")
+		}
+	}()
+	if err := t.stream.Emit(ctx, run.Started, t.last, startedData{Agent: t.Agent}); err != nil {
+		return Outcome{}, err
+	}
+	return t.loop(ctx)
+}
+
+// held is a generation in use, and what to do when it is not any more.
+type held struct {
+	snapshot.Lease
+	release func()
+}
+
+// hold takes the live generation for this iteration, or keeps the turn's.
+func (t *turn) hold() (*held, error) {
+	if t.lease != nil {
+		return t.lease, nil
+	}
+	if t.pinned != nil {
+		t.lease = t.pinned
+		return t.lease, nil
+	}
+	lease, release, err := t.o.Holder.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	t.lease = &held{lease, release}
+	t.last = lease.Number
+	if ag := lease.Agents[t.Agent]; ag != nil && ag.ToolRefresh == "turn" {
+		t.pinned = t.lease
+	}
+	return t.lease, nil
+}
+
+func (t *turn) letGo() {
+	if t.lease != nil && t.lease != t.pinned {
+		t.lease.release()
+	}
+	t.lease = nil
+}
+
+func (t *turn) unpin() {
+	if t.pinned != nil {
+		t.pinned.release()
+	}
+}
+
+// agent is this turn's agent in the generation of the step.
+func (t *turn) agent() (*snapshot.Agent, error) {
+	h, err := t.hold()
+	if err != nil {
+		return nil, err
+	}
+	ag, ok := h.Agents[t.Agent]
+	if !ok {
+		return nil, fault.New(fault.Unavailable, "agent %q was removed in generation %d", t.Agent, h.Number)
+	}
+	return ag, nil
+}
+
+// bounded is a context that also ends when the step's generation expires and, if wall
+// is set, when the turn's time is up.
+func (t *turn) bounded(ctx context.Context, wall time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stopWatch := context.AfterFunc(t.lease.Expiry, func() {
+		cancel(fault.Wrap(fault.Canceled, snapshot.ErrDrained, "the configuration changed and the time to finish on the old one ended"))
+	})
+	end := func() { stopWatch(); cancel(nil) }
+	if wall <= 0 {
+		return ctx, end
+	}
+	ctx, stop := context.WithDeadlineCause(ctx, t.started.Add(wall), errWall)
+	return ctx, func() { stop(); end() }
+}
+
+// errWall is the cause of what the wall budget ended.
+//
+//nolint:gochecknoglobals // sentinel
+var errWall = fault.New(fault.Timeout, "the turn's wall budget ended")
+
+// causeOf prefers the cause of an ended context over the error it led to.
+func causeOf(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	cause := context.Cause(ctx)
+	var f *fault.Error
+	if errors.As(cause, &f) {
+		return f
+	}
+	return err
+}
+
+type startedData struct {
+	Agent string `json:"agent"`
+}

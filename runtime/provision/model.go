@@ -1,0 +1,71 @@
+package provision
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/openai"
+	"github.com/hermes-runtime/hermes/runtime/model/script"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+)
+
+// client is one model behind its wire.
+type client struct {
+	model.Provider
+}
+
+// models makes the clients of all declared models.
+func (b *build) models() map[string]*snapshot.Model {
+	out := make(map[string]*snapshot.Model, len(b.cfg.Models))
+	for _, label := range slices.Sorted(maps.Keys(b.cfg.Models)) {
+		m := b.cfg.Models[label]
+		provider := b.cfg.Providers[m.Provider]
+		if provider == nil {
+			continue // reported by the language
+		}
+		c, release, err := b.Provisioner.models.acquire(label+"\x00"+m.Digest+"\x00"+provider.Digest, func() (*client, func(), error) {
+			return newClient(m, provider)
+		})
+		if err != nil {
+			b.report(m.Decl, "", "Invalid model", err.Error())
+			continue
+		}
+		b.releases = append(b.releases, release)
+		out[label] = &snapshot.Model{Model: m, Provider: c.Provider}
+	}
+	return out
+}
+
+func newClient(m *config.Model, p *config.Provider) (*client, func(), error) {
+	if p.Kind == "script" {
+		return &client{script.New(script.Options{Label: m.Label, Delay: m.Delay, Rules: scriptRules(m.Rules)})}, nil, nil
+	}
+	o, err := openai.New(openai.Options{
+		BaseURL: p.BaseURL, APIKey: p.APIKey, Headers: p.Headers, Model: m.Name,
+		MaxOutput: m.MaxOutput, Temperature: m.Temperature, TopP: m.TopP, Reasoning: m.Reasoning,
+		ParallelCalls: m.ParallelCalls, Extra: m.Extra,
+		Timeouts: openai.Timeouts{
+			Connect: m.Timeouts.Connect, FirstToken: m.Timeouts.FirstToken, Idle: m.Timeouts.Idle, Total: m.Timeouts.Total,
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return &client{o}, o.Close, nil
+}
+
+func scriptRules(rules []config.Rule) []script.Rule {
+	out := make([]script.Rule, len(rules))
+	for i, r := range rules {
+		out[i] = script.Rule{Pos: string(r.Pos), Match: r.Match, Reply: r.Reply}
+		for _, c := range r.Calls {
+			out[i].Calls = append(out[i].Calls, script.Call{Tool: c.Tool, Step: c.Step, Args: c.Args})
+		}
+		if f := r.Fail; f != nil {
+			out[i].Fail = &script.Fail{Status: f.Status, RetryAfter: f.RetryAfter, AfterWords: f.AfterWords, Times: f.Times}
+		}
+	}
+	return out
+}

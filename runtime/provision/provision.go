@@ -1,0 +1,201 @@
+// Package provision builds a generation from a configuration: it compiles modules,
+// binds native functions, makes model clients, and seals the registry.
+//
+// It decides nothing about when: reload does. It reports every fault as a diagnostic
+// blamed on its inputs, as the language does.
+//
+// # Invariants
+//
+// Building touches nothing that is live. What did not change since an earlier
+// generation is the same object in both, counted by content key, and closed after
+// its last user.
+//
+// # Concurrency
+//
+// One Build at a time; generations are closed from any goroutine.
+package provision
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"time"
+
+	"crypto/sha256"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/toolset"
+	"github.com/hermes-runtime/hermes/wasmtools"
+)
+
+// Options are what a Provisioner builds with. The caller owns and closes all of it,
+// after the last generation is closed.
+type Options struct {
+	Funcs  []hostfuncs.Func
+	Wasm   *wasmtools.Runtime
+	Checks *check.Cache
+	Log    *slog.Logger
+}
+
+// Generation names what is built.
+type Generation struct {
+	Number  int64
+	Trigger string
+	Time    time.Time
+	// Start lets cold modules compile in the background: their tools have health
+	// compiling until then, and calls wait.
+	Start bool
+}
+
+// Provisioner builds generations and keeps what they share.
+type Provisioner struct {
+	o        Options
+	funcs    map[string]hostfuncs.Func
+	handlers *pool[*handler]
+	models   *pool[*client]
+	// frozen are the registry's tools of the last build, by declaration.
+	frozen map[*config.Tool]frozen
+
+	background context.Context // of compiles after start; ends with Close
+	stop       context.CancelFunc
+}
+
+// frozen is a built tool and the handler it was built around.
+type frozen struct {
+	tool    *registry.Tool
+	handler *handler
+}
+
+// New makes a Provisioner.
+func New(o Options) *Provisioner {
+	p := &Provisioner{
+		o: o, funcs: make(map[string]hostfuncs.Func, len(o.Funcs)),
+		handlers: newPool[*handler](), models: newPool[*client](), frozen: map[*config.Tool]frozen{},
+	}
+	p.background, p.stop = context.WithCancel(context.Background())
+	for _, f := range o.Funcs {
+		p.funcs[f.Name] = f
+	}
+	return p
+}
+
+// Close ends compiles in the background. Call it before the last generation closes.
+func (p *Provisioner) Close() { p.stop() }
+
+// Build builds a generation. With any error it gives no snapshot, all diagnostics,
+// and has released everything it took.
+func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generation) (*snapshot.Snapshot, hcl.Diagnostics) {
+	b := &build{Provisioner: p, cfg: cfg, g: g, frozen: make(map[*config.Tool]frozen, len(cfg.Tools))}
+	tools := b.tools(ctx)
+	models := b.models()
+	if b.diags.HasErrors() {
+		b.release()
+		return nil, b.diags
+	}
+	reg := registry.Seal(tools, sets(cfg), p.o.Checks)
+	agents := b.agents(reg, models)
+	if b.diags.HasErrors() {
+		b.release()
+		return nil, b.diags
+	}
+	p.frozen = b.frozen
+	return &snapshot.Snapshot{
+		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
+		Registry: reg, Agents: agents, Models: models, Close: b.release,
+	}, b.diags
+}
+
+// build is one Build under way.
+type build struct {
+	*Provisioner
+	cfg      *config.Config
+	g        Generation
+	diags    hcl.Diagnostics
+	frozen   map[*config.Tool]frozen
+	releases []func()
+}
+
+// release gives back what the generation holds, last taken first.
+func (b *build) release() {
+	for _, release := range slices.Backward(b.releases) {
+		release()
+	}
+	b.releases = nil
+}
+
+func sets(cfg *config.Config) []registry.Set {
+	out := make([]registry.Set, 0, len(cfg.Toolsets))
+	for _, name := range slices.Sorted(maps.Keys(cfg.Toolsets)) {
+		s := cfg.Toolsets[name]
+		out = append(out, registry.Set{
+			Decl:        toolset.Decl{Name: name, Tools: s.Tools, Includes: s.Includes, Exclude: s.Exclude, Aliases: s.Aliases},
+			Description: s.Description, Checks: s.Checks, Pos: string(s.Pos),
+		})
+	}
+	return out
+}
+
+func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model) map[string]*snapshot.Agent {
+	out := make(map[string]*snapshot.Agent, len(b.cfg.Agents))
+	for _, name := range slices.Sorted(maps.Keys(b.cfg.Agents)) {
+		a := b.cfg.Agents[name]
+		view, err := reg.View(registry.ViewSpec{
+			Agent: name, Toolsets: a.Toolsets, Tools: a.Tools,
+			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a),
+		})
+		if err != nil {
+			b.report(a.Decl, "", "Invalid description", err.Error())
+			continue
+		}
+		out[name] = &snapshot.Agent{Agent: a, View: view, Model: models[a.Model]}
+	}
+	return out
+}
+
+// lateVars are the variables of late descriptions.
+func lateVars(a *config.Agent) map[string]any {
+	return map[string]any{"agent": map[string]any{
+		"name": a.Name,
+		"budget": map[string]any{
+			"iterations": int64(a.Budget.Iterations), "tool_calls": int64(a.Budget.ToolCalls), "tokens": int64(a.Budget.Tokens),
+			"cost": a.Budget.Cost, "wall": a.Budget.Wall.String(),
+		},
+	}}
+}
+
+// InputsDigest identifies the content of all inputs of a configuration.
+func InputsDigest(cfg *config.Config) string {
+	h := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(cfg.Inputs)) {
+		in := cfg.Inputs[path]
+		if in.Absent {
+			continue
+		}
+		h.Write([]byte(path))
+		h.Write([]byte{0})
+		h.Write([]byte(in.Digest))
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// report adds an error about a declaration, at one of its attributes ("" is the
+// block).
+func (b *build) report(d config.Decl, attr, summary, detail string) {
+	at := d.Range
+	if r, ok := d.Attrs[attr]; ok {
+		at = r
+	}
+	b.diags = append(b.diags, &hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr(),
+		Extra: config.Blame{Input: at.Filename, Depends: d.Depends},
+	})
+}

@@ -1,0 +1,154 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+// handler is a built handler with the state of its module.
+type handler struct {
+	tool.Handler
+	health func() (registry.Health, string)
+}
+
+// workers is how many modules are compiled at once.
+const workers = 2
+
+// tools builds every tool; those with modules side by side.
+func (b *build) tools(ctx context.Context) []*registry.Tool {
+	names := slices.Sorted(maps.Keys(b.cfg.Tools))
+	modules := b.compileModules(ctx, names)
+	out := make([]*registry.Tool, 0, len(names))
+	for _, name := range names {
+		t := b.cfg.Tools[name]
+		h, err := b.handler(t, modules)
+		if err != nil {
+			b.reportTool(t, err)
+			continue
+		}
+		built, err := b.freeze(t, h)
+		if err != nil {
+			b.report(t.Decl, "", "Invalid tool", err.Error())
+			continue
+		}
+		out = append(out, built)
+	}
+	return out
+}
+
+// freeze makes the registry's tool, or keeps that of the last build.
+func (b *build) freeze(t *config.Tool, h *handler) (*registry.Tool, error) {
+	if f, ok := b.Provisioner.frozen[t]; ok && f.handler == h {
+		b.frozen[t] = f
+		return f.tool, nil
+	}
+	built, err := (&registry.Tool{
+		Name: t.Name, Toolset: t.Toolset, Description: t.Description.Static, Late: t.Description.Late,
+		Schema: t.Schema, ParamText: t.ParamText, Traits: t.Traits, Limits: t.Limits, Bounds: t.Bounds, Checks: t.Checks,
+		Handler: h.Handler, Kind: kindOf(t), Source: b.sourceOf(t), Emoji: t.Emoji, Pos: string(t.Pos),
+		Overrides: string(t.Overrides), Digest: t.Digest, Health: h.health,
+	}).Freeze()
+	b.frozen[t] = frozen{built, h}
+	return built, err
+}
+
+func kindOf(t *config.Tool) string {
+	if t.Wasm != nil {
+		return "wasm"
+	}
+	return "native"
+}
+
+func (b *build) sourceOf(t *config.Tool) string {
+	if t.Wasm == nil {
+		return t.Native.Function
+	}
+	if rel, err := filepath.Rel(b.cfg.Paths.Project, t.Wasm.Module); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return t.Wasm.Module
+}
+
+// handler takes the tool's handler from the pool, or builds it.
+func (b *build) handler(t *config.Tool, modules map[string]*compiled) (*handler, error) {
+	key := string(t.Name) + "\x00" + t.Digest
+	make := func() (*handler, func(), error) { return b.bindNative(t) }
+	if t.Wasm != nil {
+		m := modules[t.Wasm.Module]
+		if m == nil {
+			return nil, &attrError{"handler.module", "Missing module", "The module was not read."}
+		}
+		if err := m.failed(); err != nil {
+			return nil, err
+		}
+		key += "\x00" + m.digest
+		make = func() (*handler, func(), error) { return b.bindWasm(t, m) }
+	}
+	h, release, err := b.handlers.acquire(key, make)
+	if err != nil {
+		return nil, err
+	}
+	b.releases = append(b.releases, release)
+	return h, nil
+}
+
+func (b *build) bindNative(t *config.Tool) (*handler, func(), error) {
+	f, ok := b.funcs[t.Native.Function]
+	if !ok {
+		return nil, nil, &attrError{"handler.function", "Unknown function", "No such host function; see hermes hostfuncs list."}
+	}
+	h, err := f.New(hostfuncs.Binding{Tool: t.Name, Params: t.Schema.JSON(), Config: t.Native.Config, Project: b.cfg.Paths.Project})
+	if err != nil {
+		return nil, nil, err
+	}
+	return &handler{Handler: h}, closerOf(h, b.o.Log), nil
+}
+
+// attrError is a fault at one attribute of a declaration.
+type attrError struct{ attr, summary, detail string }
+
+func (e *attrError) Error() string { return e.detail }
+
+func (b *build) reportTool(t *config.Tool, err error) {
+	var at *attrError
+	var cfg *hostfuncs.ConfigError
+	switch {
+	case errors.As(err, &at):
+		b.report(t.Decl, at.attr, at.summary, at.detail)
+	case errors.As(err, &cfg):
+		attr := "handler.config"
+		if _, ok := t.Attrs[attr+"."+cfg.Attr]; ok {
+			attr += "." + cfg.Attr
+		}
+		b.report(t.Decl, attr, "Invalid config", cfg.Detail)
+	default:
+		b.report(t.Decl, "handler", "Invalid handler", err.Error())
+	}
+}
+
+// closerOf closes a handler that owns something, once.
+func closerOf(h tool.Handler, log logger) func() {
+	c, ok := h.(io.Closer)
+	if !ok {
+		return nil
+	}
+	return sync.OnceFunc(func() {
+		if err := c.Close(); err != nil {
+			log.Error("closing tool handler", "err", err)
+		}
+	})
+}
+
+type logger interface {
+	Error(msg string, args ...any)
+}

@@ -1,0 +1,165 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools"
+)
+
+// compiled is a module on its way: compiled already, or in the background after a
+// start.
+type compiled struct {
+	digest string
+	done   chan struct{}
+	module *wasmtools.Module // set before done closes
+	err    error             // likewise
+}
+
+// failed is the error of a compile that has ended.
+func (c *compiled) failed() error {
+	select {
+	case <-c.done:
+		if c.err != nil {
+			return &attrError{"handler.module", "Invalid module", c.err.Error()}
+		}
+	default:
+	}
+	return nil
+}
+
+// compileModules compiles every module of the tools once, a few at a time. It waits
+// for them, except after a start for those that are not in the cache.
+func (b *build) compileModules(ctx context.Context, names []tool.Name) map[string]*compiled {
+	out := map[string]*compiled{}
+	slots := make(chan struct{}, workers)
+	var wait sync.WaitGroup
+	for _, name := range names {
+		w := b.cfg.Tools[name].Wasm
+		if w == nil || out[w.Module] != nil {
+			continue
+		}
+		in, ok := b.cfg.Inputs[w.Module]
+		if !ok || in.Absent {
+			continue
+		}
+		c := &compiled{digest: in.Digest, done: make(chan struct{})}
+		out[w.Module] = c
+		run := func(ctx context.Context) {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			c.module, c.err = b.o.Wasm.Compile(ctx, in.Content)
+			close(c.done)
+		}
+		if b.g.Start && !b.o.Wasm.Cached(in.Digest) && wasmtools.Check(in.Content) == nil {
+			go run(b.background)
+			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]))
+			b.releases = append(b.releases, func() { <-c.done; c.release() })
+			continue
+		}
+		wait.Go(func() { run(ctx) })
+		b.releases = append(b.releases, c.release)
+	}
+	wait.Wait()
+	return out
+}
+
+func (c *compiled) release() {
+	if c.module != nil {
+		c.module.Release()
+	}
+}
+
+// bindWasm binds a module to a declaration: at once, or when its compile ends.
+func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) {
+	spec := wasmSpec(t)
+	select {
+	case <-c.done:
+		bound, err := c.module.Bind(spec)
+		if err != nil {
+			return nil, nil, bindError(err)
+		}
+		return &handler{Handler: bound}, closerOf(bound, b.o.Log), nil
+	default:
+	}
+	// The imports are known without compiling: a missing grant is an error at load.
+	p := &pending{done: make(chan struct{})}
+	go p.bind(c, spec, b.o.Log)
+	return &handler{Handler: p, health: p.health}, func() { <-p.done; p.close(b.o.Log) }, nil
+}
+
+func bindError(err error) error {
+	var be *wasmtools.BindError
+	if errors.As(err, &be) {
+		return &attrError{"handler", "Invalid handler", be.Detail}
+	}
+	return err
+}
+
+// pending is a handler whose module is still being compiled. Calls wait within their
+// own deadline.
+type pending struct {
+	done  chan struct{}
+	bound *wasmtools.Tool // set before done closes
+	err   error           // likewise
+}
+
+func (p *pending) bind(c *compiled, spec wasmtools.Spec, log logger) {
+	defer close(p.done)
+	<-c.done
+	if p.err = c.err; p.err == nil {
+		p.bound, p.err = c.module.Bind(spec)
+	}
+	if p.err != nil {
+		log.Error("module failed after start", "tool", spec.Name, "err", p.err)
+	}
+}
+
+func (p *pending) close(log logger) {
+	if p.bound == nil {
+		return
+	}
+	if err := p.bound.Close(); err != nil {
+		log.Error("closing tool handler", "err", err)
+	}
+}
+
+func (p *pending) health() (registry.Health, string) {
+	select {
+	case <-p.done:
+		if p.err != nil {
+			return registry.Failed, p.err.Error()
+		}
+		return registry.Ready, ""
+	default:
+		return registry.Compiling, ""
+	}
+}
+
+// Call waits for the module and calls it.
+func (p *pending) Call(ctx context.Context, c *tool.Call) (tool.Result, error) {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return tool.Result{}, fault.Wrap(fault.KindOf(ctx.Err()), context.Cause(ctx), "tool %q is still being compiled: try again soon", c.Tool)
+	}
+	if p.err != nil {
+		return tool.Result{}, fault.Wrap(fault.Unavailable, p.err, "tool %q could not be compiled; its operator sees why in the status", c.Tool)
+	}
+	return p.bound.Call(ctx, c)
+}
+
+func wasmSpec(t *config.Tool) wasmtools.Spec {
+	w := t.Wasm
+	s := wasmtools.Spec{Name: t.Name, InModule: w.Tool, Optional: w.Optional}
+	_ = strings.ToLower
+	_ = fmt.Sprint
+	return s
+}
