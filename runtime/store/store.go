@@ -38,9 +38,10 @@ type Runs interface {
 	// BeginRun adds a running run. If its session already has one running, or its
 	// idempotency key is taken, the error is fault.Exists.
 	BeginRun(ctx context.Context, r Run) error
-	// EndRun sets the final state; a run that has ended already keeps its state and
-	// the error is fault.Exists.
-	EndRun(ctx context.Context, r Run) error
+	// EndRun sets the final state, adds the last events and drops the deltas of the
+	// run, in one transaction; a run that has ended already keeps its state and the
+	// error is fault.Exists.
+	EndRun(ctx context.Context, r Run, last ...Event) error
 	// Run reads one.
 	Run(ctx context.Context, scope session.Scope, id string) (Run, error)
 	// RunByKey finds a run by its idempotency key.
@@ -62,10 +63,16 @@ type Event struct {
 
 // Events keeps the events of runs.
 type Events interface {
-	// AppendEvents adds events of any number of runs in one transaction.
+	// AppendEvents adds events of any number of runs in one transaction. The Seq of
+	// each must be the one after the last of its run: a number that is taken is
+	// fault.Exists, a gap is fault.Invalid. Owner is set by the store. A delta of a run
+	// that has ended counts but is not kept.
 	AppendEvents(ctx context.Context, events []Event) error
 	// Events reads those with Seq > after in order, at most limit (0: all).
 	Events(ctx context.Context, scope session.Scope, run string, after int64, limit int) ([]Event, error)
+	// LastEvent is the number of the last event of a run, 0 without one, counting
+	// deltas that have been dropped.
+	LastEvent(ctx context.Context, run string) (int64, error)
 }
 
 // Result is the row of a stored oversized result; its bytes are in the artifact

@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+const messageColumns = `s.id, m.seq, m.owner, m.run, m.step, m.generation, m.content, m.body, m.created`
+
+// scanMessage reads messageColumns.
+func scanMessage(scan func(...any) error) (session.Message, error) {
+	var (
+		m       session.Message
+		content string
+		body    []byte
+		created int64
+	)
+	if err := scan(&m.Session, &m.Seq, &m.Owner, &m.Run, &m.Step, &m.Generation, &content, &body, &created); err != nil {
+		return session.Message{}, err
+	}
+	if err := json.Unmarshal(body, &m.Message); err != nil {
+		return session.Message{}, fmt.Errorf("decoding message %d of session %q: %w", m.Seq, m.Session, err)
+	}
+	if len(m.Parts) == 0 {
+		m.Content = content
+	}
+	m.Created = timeOf(created)
+	return m, nil
+}
+
+// storable splits a message into its text, which is searched, and the rest as JSON.
+// JSON replaces what is not valid UTF-8, lone surrogates included.
+func storable(m chat.Message) (content, body string, err error) {
+	content = clean(m.Text())
+	m.Content = ""
+	b, err := json.Marshal(m)
+	if err != nil {
+		return "", "", fmt.Errorf("encoding message: %w", err)
+	}
+	return content, string(b), nil
+}
+
+// sessionRow is what appending needs to know of a session.
+type sessionRow struct {
+	num, last int64
+	owner     string
+	hidden    bool
+}
+
+func (t *tx) session(id string) (sessionRow, error) {
+	var r sessionRow
+	err := t.scan(`SELECT num, owner, hidden, messages FROM sessions WHERE id = ?`, []any{id}, &r.num, &r.owner, &r.hidden, &r.last)
+	return r, orElse(err, noSession(id))
+}
+
+// Append implements session.Store.
+func (d *DB) Append(ctx context.Context, id string, messages ...session.Message) ([]session.Message, error) {
+	var stored []session.Message
+	err := d.write(ctx, func(t *tx) error {
+		s, err := t.session(id)
+		if err != nil {
+			return err
+		}
+		last := s.last
+		for _, m := range messages {
+			row, err := t.append(&s, id, m)
+			if err != nil {
+				return err
+			}
+			stored = append(stored, row)
+		}
+		if s.last == last {
+			return nil
+		}
+		_, err = t.exec(`UPDATE sessions SET messages = ?, updated = max(updated, ?) WHERE num = ?`, s.last, time.Now().UnixMicro(), s.num)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
+}
+
+// append stores one message under the next number, unless its step is there already.
+func (t *tx) append(s *sessionRow, id string, m session.Message) (session.Message, error) {
+	if m.Run == "" || m.Step == "" || m.Role == "" {
+		return m, fault.New(fault.Invalid, "appending to session %q: a message needs a run, a step and a role", id)
+	}
+	found, err := t.messageOfStep(s.num, m.Run, m.Step)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return found, err
+	}
+	content, body, err := storable(m.Message)
+	if err != nil {
+		return m, err
+	}
+	num, err := t.insert(`INSERT INTO messages (session, seq, owner, run, step, generation, role, content, body, indexed, created)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.num, s.last+1, s.owner, m.Run, m.Step, m.Generation, m.Role,
+		content, body, !s.hidden, time.Now().UnixMicro())
+	if err != nil {
+		return m, err
+	}
+	s.last++
+	for _, c := range m.Calls {
+		if _, err := t.exec(`INSERT OR IGNORE INTO calls (id, owner, message) VALUES (?, ?, ?)`, c.ID, s.owner, num); err != nil {
+			return m, err
+		}
+	}
+	return t.messageOfStep(s.num, m.Run, m.Step)
+}
+
+func (t *tx) messageOfStep(session int64, run, step string) (session.Message, error) {
+	return scanMessage(func(dest ...any) error {
+		return t.scan(`SELECT `+messageColumns+` FROM messages m JOIN sessions s ON s.num = m.session
+			WHERE m.session = ? AND m.run = ? AND m.step = ?`, []any{session, run, step}, dest...)
+	})
+}
+
+// Messages implements session.Store.
+func (d *DB) Messages(ctx context.Context, scope session.Scope, id string, after int64, limit int) (_ []session.Message, err error) {
+	if _, err := d.Session(ctx, scope, id); err != nil {
+		return nil, err
+	}
+	rows, err := d.query(ctx, `SELECT `+messageColumns+` FROM sessions s JOIN messages m ON m.session = s.num
+		WHERE s.id = ? AND m.seq > ? ORDER BY m.seq LIMIT ?`, id, after, unlimited(limit))
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer func() { err = closeRows(err, rows) }()
+	var list []session.Message
+	for rows.Next() {
+		m, err := scanMessage(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, rows.Err()
+}
+
+// unlimited is a limit of which 0 means all, as SQL says it.
+func unlimited(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// Branch implements session.Store. A scope that is not All may branch only to its own
+// owner.
+func (d *DB) Branch(ctx context.Context, scope session.Scope, id string, seq int64, into session.Session) error {
+	if !scope.All && into.Owner != scope.Owner {
+		return fault.New(fault.Denied, "branching session %q: the branch must have the same owner", id)
+	}
+	return d.write(ctx, func(t *tx) error {
+		from, err := t.session(id)
+		if err != nil {
+			return err
+		}
+		if !scope.All && from.owner != scope.Owner {
+			return noSession(id)
+		}
+		if seq < 0 || seq > from.last {
+			return fault.New(fault.Invalid, "branching session %q: it has messages 1 to %d, not %d", id, from.last, seq)
+		}
+		into.Parent, into.ParentSeq = id, seq
+		num, err := t.createSession(into)
+		if err != nil {
+			return err
+		}
+		return t.copyMessages(from.num, num, seq, into)
+	})
+}
+
+func (t *tx) copyMessages(from, to, seq int64, into session.Session) error {
+	steps := []struct {
+		text string
+		args []any
+	}{
+		{`INSERT INTO messages (session, seq, owner, run, step, generation, role, content, body, indexed, created)
+			SELECT ?, seq, ?, run, step, generation, role, content, body, ?, created
+			FROM messages WHERE session = ? AND seq <= ? ORDER BY seq`, []any{to, into.Owner, !into.Hidden, from, seq}},
+		{`INSERT INTO calls (id, owner, message)
+			SELECT c.id, new.owner, new.num FROM messages old JOIN calls c ON c.message = old.num
+			JOIN messages new ON new.session = ? AND new.seq = old.seq
+			WHERE old.session = ? AND old.seq <= ?`, []any{to, from, seq}},
+		{`UPDATE sessions SET messages = ? WHERE num = ?`, []any{seq, to}},
+	}
+	for _, s := range steps {
+		if _, err := t.exec(s.text, s.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SessionOfCall implements session.Store. A branch has the calls of its parent; the
+// newest session with the call is the one found.
+func (d *DB) SessionOfCall(ctx context.Context, scope session.Scope, callID string) (session.Session, error) {
+	var s session.Session
+	dest, done := sessionTarget(&s)
+	err := d.scan(ctx, `SELECT `+sessionColumns+` FROM calls c JOIN messages m ON m.num = c.message JOIN sessions s ON s.num = m.session
+		WHERE c.id = ? AND (? OR c.owner = ?) ORDER BY s.num DESC LIMIT 1`, []any{callID, scope.All, scope.Owner}, dest...)
+	if err != nil {
+		return session.Session{}, orElse(err, fault.New(fault.NotFound, "no session has the tool call %q", callID))
+	}
+	done()
+	return s, nil
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
+
+// applicationID marks a SQLite file as ours ("hrms").
+const applicationID = 0x68726d73
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migration is one numbered step of the schema.
+type migration struct {
+	version  int
+	name     string // file name
+	text     string
+	checksum string // hex sha256 of text
+}
+
+// migrations lists the embedded steps in order: files "0001_name.sql", numbered from 1
+// without gaps.
+func migrations() ([]migration, error) {
+	entries, err := fs.ReadDir(migrationFiles, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("listing migrations: %w", err)
+	}
+	var list []migration
+	for i, e := range entries {
+		number, _, _ := strings.Cut(e.Name(), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %q: want number %04d", e.Name(), i+1)
+		}
+		text, err := fs.ReadFile(migrationFiles, "migrations/"+e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading migration: %w", err)
+		}
+		sum := sha256.Sum256(text)
+		list = append(list, migration{version, e.Name(), string(text), hex.EncodeToString(sum[:])})
+	}
+	return list, nil
+}
+
+// inspect refuses what must not be opened. It uses a read-only connection, so a file
+// it refuses is as it was.
+func inspect(ctx context.Context, path string, o Options) (err error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	pool, err := openPool(path, o, "mode=ro")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	pool.SetMaxOpenConns(1)
+	if err := recognise(ctx, pool); err != nil {
+		return err
+	}
+	return check(ctx, pool, info.Size(), o.Log)
+}
+
+// recognise refuses foreign files and newer schemas.
+func recognise(ctx context.Context, pool *sql.DB) error {
+	var id, version, tables int64
+	if err := pool.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
+		return err
+	}
+	if err := pool.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
+		return err
+	}
+	if id != applicationID && tables > 0 {
+		return fault.New(fault.Invalid, "the file is a database of another program; give hermes a state folder of its own")
+	}
+	if err := pool.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	known, err := migrations()
+	if err != nil {
+		return err
+	}
+	if version > int64(len(known)) {
+		return fault.New(fault.Invalid, "it was written by a newer hermes (schema %d, this binary knows %d); "+
+			"start the newer binary, or restore the backup made before the upgrade. Nothing was changed", version, len(known))
+	}
+	return nil
+}
+
+// check looks for damage, and says so in the log where the file is too large to be
+// read at every start.
+func check(ctx context.Context, pool *sql.DB, size int64, log *slog.Logger) error {
+	if size > checkedSize {
+		log.InfoContext(ctx, "state database not checked for damage: too large to read at every start", "bytes", size)
+		return nil
+	}
+	var found string
+	if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return damaged(found)
+	}
+	return nil
+}
+
+func damaged(found string) error {
+	return fault.New(fault.Internal, "the state database is damaged (%s); stop the server, keep a copy of the file, "+
+		"and restore a backup or move the file away to start empty", found)
+}
+
+// migrate applies the steps the database does not have, each in its own transaction.
+func (d *DB) migrate(ctx context.Context, log *slog.Logger) error {
+	list, err := migrations()
+	if err != nil {
+		return err
+	}
+	applied, err := d.applied(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if sum, ok := applied[m.version]; ok {
+			if sum != m.checksum {
+				return fault.New(fault.Invalid, "migration %s differs from the one that made this database; "+
+					"use the binary that made it", m.name)
+			}
+			continue
+		}
+		if err := d.apply(ctx, m); err != nil {
+			return fmt.Errorf("applying migration %s: %w", m.name, err)
+		}
+		log.InfoContext(ctx, "state database migrated", "migration", m.name)
+	}
+	return nil
+}
+
+// applied gives the checksums of the steps the database has.
+func (d *DB) applied(ctx context.Context) (_ map[int]string, err error) {
+	conn := d.writer.conn
+	var exists int
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = 'migrations'").Scan(&exists); err != nil || exists == 0 {
+		return nil, err
+	}
+	rows, err := conn.QueryContext(ctx, "SELECT version, checksum FROM migrations")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	sums := map[int]string{}
+	for rows.Next() {
+		var version int
+		var sum string
+		if err := rows.Scan(&version, &sum); err != nil {
+			return nil, err
+		}
+		sums[version] = sum
+	}
+	return sums, rows.Err()
+}
+
+func (d *DB) apply(ctx context.Context, m migration) error {
+	return d.writer.transact(ctx, func(t *tx) error {
+		steps := []string{
+			m.text,
+			fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+			fmt.Sprintf("PRAGMA user_version = %d", m.version),
+			"CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied INTEGER NOT NULL) STRICT",
+		}
+		for _, s := range steps {
+			if _, err := t.w.conn.ExecContext(t.ctx, s); err != nil {
+				return err
+			}
+		}
+		_, err := t.w.conn.ExecContext(t.ctx, "INSERT INTO migrations VALUES (?, ?, ?, ?)",
+			m.version, m.name, m.checksum, time.Now().UnixMicro())
+		return err
+	})
+}

@@ -1,0 +1,38 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/session/sessiontest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// openTest opens a new database that the test closes.
+func openTest(tb testing.TB, o Options) *DB {
+	tb.Helper()
+	return reopen(tb, filepath.Join(tb.TempDir(), "state", "hermes.db"), o)
+}
+
+func reopen(tb testing.TB, path string, o Options) *DB {
+	tb.Helper()
+	d, err := Open(tb.Context(), path, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			tb.Errorf("closing: %v", err)
+		}
+	})
+	return d
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	sessiontest.Run(t, func(t *testing.T) session.Store { return openTest(t, Options{}) })
+}
