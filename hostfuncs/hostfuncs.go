@@ -24,6 +24,10 @@ const (
 	Number   AttrType = "number"   // float64
 	Duration AttrType = "duration" // time.Duration, from "30s"
 	Size     AttrType = "size"     // int64 bytes, from "4MiB"
+	// Path is an absolute path (string). As for every path in a file, a relative one is
+	// relative to the declaring file and may not leave the project unless allow_paths
+	// names the place. What it names need not exist.
+	Path     AttrType = "path"
 	Strings  AttrType = "list(string)"
 	Map      AttrType = "map(string)" // map[string]any with string, secret.Value or late.Expr leaves
 	Any      AttrType = "any"         // nil, bool, string, json.Number, []any, map[string]any
