@@ -1,0 +1,297 @@
+// Package events is the hub of run events: producers emit, the hub numbers and commits,
+// subscribers read from the store and then live.
+//
+// It does not decide what happened (the loop does) and does not encode for clients
+// (the server does).
+//
+//	Stream.Emit, Delta ──> pending ──> committer: number, one AppendEvents for all runs
+//	                                       │
+//	                                       v announce
+//	Subscribe: store ──caught up──> log of the topic (recent events in memory)
+//	             ^───── lagging ─────────┘
+//
+// # Invariants
+//
+// An event is committed before it is announced, deltas included. Events of a run are
+// numbered from 1 without gaps, also over a restart, in the order in which Emit and
+// Delta were called. Nothing follows a terminal event. A subscriber sees every event
+// after the given number once and in order, save deltas that were dropped from the
+// store because their run had ended before the subscriber got to them.
+// A subscriber never holds up a producer.
+//
+// # Concurrency
+//
+// Everything is safe for concurrent use. One goroutine, the committer, lives from New
+// to Close. Subscriptions use no goroutine of their own.
+//
+// # Errors
+//
+// A failed commit ends the stream: the call that waits for it, and every later one,
+// gets the error. Streams fail alone, not with those they share a commit with.
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/store"
+)
+
+// Store is what the hub needs of the state database.
+type Store interface {
+	store.Events
+	store.Runs
+}
+
+// Hub connects producers of run events with the store and with subscribers.
+type Hub struct {
+	store Store
+	log   *slog.Logger
+
+	wake   chan struct{} // there is something pending; one token
+	closed chan struct{} // Close was called
+	done   chan struct{} // the committer has returned
+	once   sync.Once
+
+	mu      sync.Mutex // guards what follows and the fields of streams and entries
+	topics  map[string]*topic
+	streams map[string]*Stream // live ones, by run
+	pending []*entry           // in order of arrival
+}
+
+// New returns a hub on a store. Close it before the store. log gets a line for each
+// stream that ends because its events cannot be stored; nil: none.
+func New(s Store, log *slog.Logger) *Hub {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{
+		store: s, log: log,
+		wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{}),
+		topics: map[string]*topic{}, streams: map[string]*Stream{},
+	}
+	go h.commitAll()
+	return h
+}
+
+// Close commits what was emitted before, refuses what comes after (fault.Unavailable),
+// ends all subscriptions and waits for the committer.
+func (h *Hub) Close() {
+	h.once.Do(func() {
+		h.mu.Lock()
+		close(h.closed)
+		h.mu.Unlock()
+	})
+	<-h.done
+}
+
+func errHubClosed() error {
+	return fault.New(fault.Unavailable, "the server is shutting down; the run can be read again after its restart")
+}
+
+func (h *Hub) isClosed() bool {
+	select {
+	case <-h.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// entry is an event that waits for its commit, or the text of several deltas.
+type entry struct {
+	stream     *Stream
+	typ        run.EventType
+	generation int64
+	time       time.Time
+	data       json.RawMessage // nil for a delta until it is taken
+	end        *store.Run      // the run ends with this event
+	last       bool            // not an event: the stream is closed behind what came before
+
+	delta   bool
+	text    []byte
+	attempt int
+
+	done chan error // gets the outcome; nil for a delta
+}
+
+// commitAll is the committer: each round takes everything that is pending, so that
+// what arrives during a commit shares the next one.
+func (h *Hub) commitAll() {
+	defer close(h.done)
+	for {
+		closing := false
+		select {
+		case <-h.wake:
+		case <-h.closed:
+			closing = true
+		}
+		for batch := h.take(); len(batch) > 0; batch = h.take() {
+			h.commit(batch)
+		}
+		if closing {
+			return
+		}
+	}
+}
+
+// take empties the pending list. Deltas stop growing with it.
+func (h *Hub) take() []*entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	batch := h.pending
+	h.pending = nil
+	for _, e := range batch {
+		e.stream.tail = nil
+		if e.delta {
+			e.stream.taken(len(e.text))
+		}
+	}
+	return batch
+}
+
+// numbered is an entry with the event it became.
+type numbered struct {
+	*entry
+	event run.Event
+	row   store.Event
+}
+
+// commit stores a batch and announces it. Events that end runs follow the others, each
+// in the transaction that ends its run.
+func (h *Hub) commit(batch []*entry) {
+	ctx := context.Background()
+	var plain, ends []numbered
+	for _, e := range batch {
+		if err := e.stream.over(); err != nil {
+			e.answer(err)
+			continue
+		}
+		n, err := h.number(ctx, e)
+		switch {
+		case err != nil:
+			h.fail(e, err)
+		case e.end != nil || e.last:
+			ends = append(ends, n)
+		default:
+			plain = append(plain, n)
+		}
+	}
+	h.commitPlain(ctx, plain)
+	for _, n := range ends {
+		h.commitEnd(ctx, n)
+	}
+}
+
+func (h *Hub) commitEnd(ctx context.Context, n numbered) {
+	if err := n.stream.failure(); err != nil {
+		n.answer(err)
+		return
+	}
+	if n.last {
+		n.stream.finish(errClosed(n.stream.run))
+		n.answer(nil)
+		return
+	}
+	h.settle([]numbered{n}, h.store.EndRun(ctx, *n.end, n.row))
+}
+
+// commitPlain stores events in one transaction; if that fails, those of each stream in
+// one of their own, so that only the stream at fault fails.
+func (h *Hub) commitPlain(ctx context.Context, events []numbered) {
+	if len(events) == 0 {
+		return
+	}
+	err := h.store.AppendEvents(ctx, rows(events))
+	if err == nil {
+		h.settle(events, nil)
+		return
+	}
+	groups, order := map[*Stream][]numbered{}, []*Stream{}
+	for _, n := range events {
+		if groups[n.stream] == nil {
+			order = append(order, n.stream)
+		}
+		groups[n.stream] = append(groups[n.stream], n)
+	}
+	if len(order) == 1 {
+		h.settle(events, err)
+		return
+	}
+	for _, s := range order {
+		h.settle(groups[s], h.store.AppendEvents(ctx, rows(groups[s])))
+	}
+}
+
+func rows(events []numbered) []store.Event {
+	list := make([]store.Event, len(events))
+	for i, n := range events {
+		list[i] = n.row
+	}
+	return list
+}
+
+// settle announces committed events, or fails them, and answers their producers.
+func (h *Hub) settle(events []numbered, err error) {
+	for _, n := range events {
+		if err != nil {
+			h.fail(n.entry, err)
+			continue
+		}
+		n.stream.topic.announce(n.event, len(n.row.Body))
+		if n.typ.Terminal() {
+			n.stream.finish(errEnded(n.stream.run))
+		}
+		n.answer(nil)
+	}
+}
+
+// fail ends the entry's stream with err.
+func (h *Hub) fail(e *entry, err error) {
+	if e.stream.finish(err) && fault.KindOf(err) != fault.Exists {
+		h.log.Error("events of a run cannot be stored", "run", e.stream.run, "err", err)
+	}
+	e.answer(err)
+}
+
+func (e *entry) answer(err error) {
+	if e.done != nil {
+		e.done <- err
+	}
+}
+
+// number gives an entry the next number of its run and encodes it. Only the committer
+// calls it.
+func (h *Hub) number(ctx context.Context, e *entry) (numbered, error) {
+	s := e.stream
+	if e.last {
+		return numbered{entry: e}, nil
+	}
+	if err := s.count(ctx); err != nil {
+		return numbered{}, err
+	}
+	if e.delta {
+		data, err := json.Marshal(Delta{Text: string(e.text), Attempt: e.attempt})
+		if err != nil {
+			return numbered{}, fmt.Errorf("encoding delta: %w", err)
+		}
+		e.data = data
+	}
+	event := run.Event{
+		Seq: s.last + 1, Type: e.typ, Run: s.run, Session: s.session,
+		Time: e.time, Generation: e.generation, Data: e.data,
+	}
+	body, err := json.Marshal(event)
+	if err != nil {
+		return numbered{}, fmt.Errorf("encoding event: %w", err)
+	}
+	s.last++
+	s.terminal = e.typ.Terminal()
+	return numbered{e, event, store.Event{Run: s.run, Owner: s.owner, Seq: event.Seq, Delta: e.delta, Body: body}}, nil
+}

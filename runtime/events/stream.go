@@ -1,0 +1,263 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
+)
+
+// maxWaiting is how many bytes of text of one stream may wait for a commit before
+// Delta waits too.
+const maxWaiting = 64 << 10
+
+// Delta is the data of a delta event.
+type Delta struct {
+	Text    string `json:"text"`
+	Attempt int    `json:"attempt"` // which attempt at the message the text is from
+}
+
+// Stream is the producer's side of one run's events. It ends with a terminal event, a
+// failed commit or Close; then every call is an error.
+type Stream struct {
+	hub                 *Hub
+	topic               *topic
+	run, session, owner string
+
+	// These belong to the committer.
+	last     int64 // the last number given out
+	counting bool  // last is known
+	terminal bool  // a terminal event has its number
+
+	// These are guarded by hub.mu.
+	tail    *entry        // the pending delta that further text may join
+	waiting int           // bytes of text that are pending
+	room    chan struct{} // closed when waiting falls or the stream ends
+	closing bool          // Close was called
+	err     error         // why the stream has ended
+}
+
+func errClosed(id string) error {
+	return fault.New(fault.Unavailable, "the stream of run %q is closed", id)
+}
+
+func errEnded(id string) error {
+	return fault.New(fault.Exists, "run %q has ended: it takes no further events", id)
+}
+
+// Open returns the stream of a run, whose row must exist. A resumed run goes on
+// counting where it stopped. While a run's stream is live, Open returns that one.
+func (h *Hub) Open(runID, session, owner string) *Stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s, ok := h.streams[runID]; ok {
+		return s
+	}
+	s := &Stream{hub: h, topic: h.acquire(runID), run: runID, session: session, owner: owner, room: make(chan struct{})}
+	s.topic.broken(nil)
+	h.streams[runID] = s
+	return s
+}
+
+// Emit commits one event and returns when it is in the store and announced. data is
+// encoded as JSON and must be an object; nil: none. If ctx ends first, its error is
+// returned and the event may still be committed. An event after the terminal one is
+// fault.Exists.
+//
+// A terminal event is better emitted by End.
+func (s *Stream) Emit(ctx context.Context, t run.EventType, generation int64, data any) error {
+	return s.emit(ctx, t, generation, data, nil)
+}
+
+// End ends the run: in one transaction its row gets the final state r, its deltas are
+// dropped and the terminal event t is added, so that whoever is told the end finds the
+// session free for the next run, and no crash can leave one without the other.
+func (s *Stream) End(ctx context.Context, t run.EventType, r store.Run, data any) error {
+	if !t.Terminal() {
+		return fault.New(fault.Invalid, "ending run %q: event %q is not terminal", s.run, t)
+	}
+	return s.emit(ctx, t, r.Generation, data, &r)
+}
+
+func (s *Stream) emit(ctx context.Context, t run.EventType, generation int64, data any, end *store.Run) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e := &entry{stream: s, typ: t, generation: generation, time: time.Now().UTC(), end: end, done: make(chan error, 1)}
+	if data != nil {
+		body, err := json.Marshal(data)
+		if err != nil {
+			return fmt.Errorf("encoding data of event %s: %w", t, err)
+		}
+		e.data = body
+	}
+	if err := s.push(e); err != nil {
+		return err
+	}
+	select {
+	case err := <-e.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// push adds an event to the pending ones.
+func (s *Stream) push(e *entry) error {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := s.refused(); err != nil {
+		return err
+	}
+	s.tail, s.closing = nil, e.last
+	h.enqueue(e)
+	return nil
+}
+
+// refused says why the stream takes nothing. It needs hub.mu.
+func (s *Stream) refused() error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.closing:
+		return errClosed(s.run)
+	case s.hub.isClosed():
+		return errHubClosed()
+	}
+	return nil
+}
+
+// enqueue needs hub.mu.
+func (h *Hub) enqueue(e *entry) {
+	h.pending = append(h.pending, e)
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Delta adds a piece of text, in order with Emit, without waiting for its commit:
+// pieces of the same type, generation and attempt that arrive while a commit is under
+// way become one event. It waits only when much text is pending. That a commit failed
+// is the error of the next call. Empty text is no event.
+func (s *Stream) Delta(ctx context.Context, t run.EventType, generation int64, text string, attempt int) error {
+	if err := ctx.Err(); err != nil || text == "" {
+		return err
+	}
+	for {
+		wait, err := s.pushText(t, generation, text, attempt)
+		if wait == nil {
+			return err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pushText adds text, or returns what to wait for before trying again.
+func (s *Stream) pushText(t run.EventType, generation int64, text string, attempt int) (<-chan struct{}, error) {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := s.refused(); err != nil {
+		return nil, err
+	}
+	if s.waiting > 0 && s.waiting+len(text) > maxWaiting {
+		return s.room, nil
+	}
+	s.waiting += len(text)
+	if e := s.tail; e != nil && e.typ == t && e.generation == generation && e.attempt == attempt {
+		e.text = append(e.text, text...)
+		return nil, nil
+	}
+	s.tail = &entry{
+		stream: s, typ: t, generation: generation, time: time.Now().UTC(),
+		delta: true, text: []byte(text), attempt: attempt,
+	}
+	h.enqueue(s.tail)
+	return nil, nil
+}
+
+// taken makes room after n bytes went to the committer. It needs hub.mu.
+func (s *Stream) taken(n int) {
+	s.waiting -= n
+	close(s.room)
+	s.room = make(chan struct{})
+}
+
+// Close gives up the stream without ending its run, and returns when what was emitted
+// before is committed. Later calls are errors; a further Open goes on counting. It does
+// nothing to a stream that has ended.
+func (s *Stream) Close() {
+	e := &entry{stream: s, last: true, done: make(chan error, 1)}
+	if err := s.push(e); err != nil {
+		return // it has ended, or the hub ends it
+	}
+	<-e.done
+}
+
+// over says why the stream takes no further event, for the committer.
+func (s *Stream) over() error {
+	if s.terminal {
+		return errEnded(s.run)
+	}
+	return s.failure()
+}
+
+func (s *Stream) failure() error {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.err
+}
+
+// count learns the last number of the run from the store, once: a resumed run goes on
+// counting, and one that has its terminal event takes no more.
+func (s *Stream) count(ctx context.Context) error {
+	if s.counting {
+		return nil
+	}
+	last, err := s.hub.store.LastEvent(ctx, s.run)
+	if err != nil {
+		return err
+	}
+	rows, err := s.hub.store.Events(ctx, session.Scope{All: true}, s.run, last-1, 1)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		var e run.Event
+		if err := json.Unmarshal(r.Body, &e); err != nil {
+			return fmt.Errorf("decoding event %d: %w", r.Seq, err)
+		}
+		if e.Type.Terminal() {
+			return errEnded(s.run)
+		}
+	}
+	s.last, s.counting = last, true
+	return nil
+}
+
+// finish ends the stream, once, and says whether this call did.
+func (s *Stream) finish(err error) bool {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.err = err
+	s.taken(0)
+	delete(h.streams, s.run)
+	s.topic.broken(err)
+	h.release(s.topic)
+	return true
+}

@@ -1,0 +1,253 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"sync"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+const (
+	// maxLog is how many bytes of recent events a topic remembers. A subscriber that
+	// is further behind reads from the store.
+	maxLog = 1 << 20
+	// page is how many events are read from the store at once.
+	page = 256
+)
+
+// topic is where the committer announces the events of one run. It exists while the
+// run has a live stream or a subscriber.
+type topic struct {
+	run  string
+	refs int // guarded by hub.mu
+
+	mu      sync.Mutex // guards what follows
+	log     []logged   // recent events, numbered without gaps
+	bytes   int        // of log
+	ended   bool       // a terminal event was announced
+	err     error      // why there is no stream any more, if it ended before its run
+	changed chan struct{}
+}
+
+type logged struct {
+	event run.Event
+	size  int
+}
+
+// acquire needs hub.mu; release gives it back, with hub.mu held.
+func (h *Hub) acquire(runID string) *topic {
+	t, ok := h.topics[runID]
+	if !ok {
+		t = &topic{run: runID, changed: make(chan struct{})}
+		h.topics[runID] = t
+	}
+	t.refs++
+	return t
+}
+
+func (h *Hub) release(t *topic) {
+	if t.refs--; t.refs == 0 {
+		delete(h.topics, t.run)
+	}
+}
+
+// announce makes a committed event visible to subscribers.
+func (t *topic) announce(e run.Event, size int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.log = append(t.log, logged{e, size})
+	t.bytes += size
+	for t.bytes > maxLog && len(t.log) > 1 {
+		t.bytes -= t.log[0].size
+		t.log[0] = logged{}
+		t.log = t.log[1:]
+	}
+	t.ended = t.ended || e.Type.Terminal()
+	t.wakeAll()
+}
+
+// broken tells subscribers that no more events come, and why; nil: they come again.
+func (t *topic) broken(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = err
+	t.wakeAll()
+}
+
+func (t *topic) wakeAll() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// view is what a topic has for a subscriber.
+type view struct {
+	events []run.Event
+	// behind, if set, is the first number still in memory: what is before it has to
+	// be read from the store.
+	behind  int64
+	ended   bool
+	err     error
+	changed <-chan struct{}
+}
+
+// from gives the events from number next on.
+func (t *topic) from(next int64) view {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := view{ended: t.ended, err: t.err, changed: t.changed}
+	if len(t.log) == 0 {
+		return v
+	}
+	first := t.log[0].event.Seq
+	if first > next {
+		v.behind = first
+		return v
+	}
+	for _, l := range t.log[min(int(next-first), len(t.log)):] {
+		v.events = append(v.events, l.event)
+	}
+	return v
+}
+
+// Subscribe gives the events of a run with numbers above after, in order: first those
+// in the store, then live ones, until the terminal event, which is the last. A run
+// that is running without a stream (not opened yet, or interrupted by a crash) is
+// waited for. A run that ended without a terminal event ends the sequence.
+//
+// An error is the last element: fault.NotFound for a run outside the scope, that of
+// ctx, that of the store, or fault.Unavailable after Close of the hub or the stream.
+func (h *Hub) Subscribe(ctx context.Context, scope session.Scope, runID string, after int64) iter.Seq2[run.Event, error] {
+	return func(yield func(run.Event, error) bool) {
+		h.mu.Lock()
+		t := h.acquire(runID)
+		h.mu.Unlock()
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.release(t)
+		}()
+		s := &subscription{hub: h, topic: t, ctx: ctx, scope: scope, next: max(after, 0) + 1, yield: yield}
+		if err := s.follow(); err != nil {
+			yield(run.Event{}, err)
+		}
+	}
+}
+
+// subscription is one reader of a topic.
+type subscription struct {
+	hub   *Hub
+	topic *topic
+	ctx   context.Context //nolint:containedctx // that of one Subscribe
+	scope session.Scope
+	next  int64 // the number wanted
+	yield func(run.Event, error) bool
+	read  bool // the store has been read to its end once
+	over  bool // the consumer stopped, or the terminal event was delivered
+}
+
+// follow delivers until the run or the consumer ends. Its error is for the consumer.
+func (s *subscription) follow() error {
+	row, err := s.hub.store.Run(s.ctx, s.scope, s.topic.run)
+	if err != nil {
+		return err
+	}
+	if row.Status != string(run.Running) {
+		return s.stored()
+	}
+	for !s.over {
+		if err := s.live(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// live delivers what the topic has, or waits for more.
+func (s *subscription) live() error {
+	v := s.topic.from(s.next)
+	switch {
+	case v.behind > 0:
+		return s.catchUp(v.behind)
+	case len(v.events) > 0:
+		for _, e := range v.events {
+			if !s.deliver(e) {
+				break
+			}
+		}
+		return nil
+	case !s.read:
+		return s.catchUp(0)
+	case v.ended:
+		s.over = true
+		return nil
+	case v.err != nil:
+		return v.err
+	}
+	select {
+	case <-v.changed:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	case <-s.hub.closed:
+		return s.afterClose()
+	}
+}
+
+// afterClose delivers what the hub committed while it closed.
+func (s *subscription) afterClose() error {
+	<-s.hub.done
+	if err := s.stored(); err != nil || s.over {
+		return err
+	}
+	return errHubClosed()
+}
+
+// catchUp reads a page of what the topic does not have: everything before first, or,
+// with 0, whatever was committed before this process announced anything. Numbers the
+// store does not have either belong to deltas dropped at the end of the run.
+func (s *subscription) catchUp(first int64) error {
+	more, err := s.page()
+	if !more {
+		s.next, s.read = max(s.next, first), true
+	}
+	return err
+}
+
+// stored delivers everything the store has from next on.
+func (s *subscription) stored() error {
+	for {
+		more, err := s.page()
+		if !more || s.over {
+			return err
+		}
+	}
+}
+
+// page delivers the next events of the store and says whether there may be more.
+func (s *subscription) page() (bool, error) {
+	rows, err := s.hub.store.Events(s.ctx, s.scope, s.topic.run, s.next-1, page)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range rows {
+		var e run.Event
+		if err := json.Unmarshal(r.Body, &e); err != nil {
+			return false, fault.Wrap(fault.Internal, err, "event %d of run %q cannot be read from the store", r.Seq, r.Run)
+		}
+		if !s.deliver(e) {
+			return false, nil
+		}
+	}
+	return len(rows) == page, nil
+}
+
+// deliver hands over one event and says whether to go on.
+func (s *subscription) deliver(e run.Event) bool {
+	s.next = e.Seq + 1
+	s.over = !s.yield(e, nil) || e.Type.Terminal()
+	return !s.over
+}
