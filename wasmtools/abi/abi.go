@@ -67,3 +67,11 @@ const (
 	CallOK    = 0
 	CallError = 1
 )
+
+// Levels of hermes.log. Others are taken for LogInfo.
+const (
+	LogDebug = 0
+	LogInfo  = 1
+	LogWarn  = 2
+	LogError = 3
+)

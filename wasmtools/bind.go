@@ -1,0 +1,360 @@
+package wasmtools
+
+import (
+	"fmt"
+	"log/slog"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hermes-runtime/hermes/runtime/egress"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/secret"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools/abi"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// Spec is one declaration of a module as a tool.
+type Spec struct {
+	Name tool.Name
+	// InModule is the tool's name inside the module. Empty: the module's only tool, or
+	// Name.
+	InModule string
+	// Optional binds a module though capabilities it imports are not granted; its calls
+	// to them then answer EACCES.
+	Optional bool
+	Limits   Limits
+	HTTP     []HTTPGrant
+	Files    []FilesGrant
+	// Env is the environment of the guest, beside the names of package abi.
+	Env map[string]secret.Value
+}
+
+// Limits bound one call. Zero values take those of [DefaultLimits]; negative ones are
+// errors.
+type Limits struct {
+	Memory    int64 // bytes of linear memory
+	Input     int64 // bytes of the arguments
+	Output    int64 // bytes of the result
+	Logs      int64 // bytes of log records, and of what a command writes to stderr
+	HostCalls int   // calls of capabilities
+	OpenFiles int   // at once
+}
+
+// DefaultLimits are the limits of a declaration that sets none.
+func DefaultLimits() Limits {
+	return Limits{Memory: 64 << 20, Input: 1 << 20, Output: 4 << 20, Logs: 64 << 10, HostCalls: 1000, OpenFiles: 32}
+}
+
+// HTTPGrant allows requests to some origins.
+type HTTPGrant struct {
+	Hosts        []string // origins, as egress.ParseOrigin reads them
+	Methods      []string // empty: GET
+	MaxResponse  int64    // bytes; 0: egress.DefaultMaxResponse
+	AllowPrivate bool
+	Headers      map[string]secret.Value // added by the host, never visible to the guest
+}
+
+// FilesGrant shows a directory of the host to the guest.
+type FilesGrant struct {
+	Path  string // absolute, of the host; the directory must exist
+	Mount string // absolute, as the guest sees it
+	Mode  Mode   // empty: ReadOnly
+}
+
+// Mode says what a guest may do in a directory.
+type Mode string
+
+// The modes.
+const (
+	ReadOnly  Mode = "ro"
+	ReadWrite Mode = "rw"
+)
+
+// BindError says why a declaration and a module do not fit. It is for the operator.
+type BindError struct {
+	Summary string // a few words
+	Detail  string // full sentences, with the block to add where one is missing
+	// Attr is the place below the handler block, for example "limits.memory"; empty: the
+	// block itself.
+	Attr string
+}
+
+// Error renders both.
+func (e *BindError) Error() string { return e.Summary + ": " + e.Detail }
+
+// Tool is one declaration of a module, ready to be called. It implements tool.Handler.
+type Tool struct {
+	name     tool.Name
+	inModule string
+	module   *Module
+	log      *slog.Logger
+	limits   Limits
+	http     []httpGrant
+	files    []FilesGrant
+	env      map[string]secret.Value
+	warnings []string
+	closed   sync.Once
+}
+
+type httpGrant struct{ policy egress.Policy }
+
+// Bind checks what the module imports against what s grants, and makes the handler. The
+// error is a *BindError. The Tool holds the module until its Close.
+func (m *Module) Bind(s Spec) (*Tool, error) {
+	t := &Tool{name: s.Name, inModule: s.InModule, module: m, env: s.Env, files: slices.Clone(s.Files)}
+	t.log = m.rt.log.With("tool", string(s.Name))
+	t.nameInModule()
+	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkImports} {
+		if err := check(&s); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.acquire(); err != nil {
+		return nil, &BindError{Summary: "Module released", Detail: fault.Message(err)}
+	}
+	return t, nil
+}
+
+// Close lets go of the module. Calls that run end as they would have; new ones fail.
+func (t *Tool) Close() error {
+	t.closed.Do(t.module.Release)
+	return nil
+}
+
+// Warnings are remarks on the declaration that are no errors.
+func (t *Tool) Warnings() []string { return t.warnings }
+
+func (t *Tool) warn(format string, args ...any) {
+	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
+}
+
+func (t *Tool) granted(c module.Capability) bool { return c == module.HTTP && len(t.http) > 0 }
+
+// nameInModule settles which tool of the module is meant.
+func (t *Tool) nameInModule() {
+	d := t.module.report.Descriptor
+	switch {
+	case t.inModule == "" && d != nil && len(d.Tools) == 1:
+		t.inModule = d.Tools[0].Name
+	case t.inModule == "":
+		t.inModule = string(t.name)
+	}
+	if d == nil || len(d.Tools) == 0 {
+		return
+	}
+	if _, ok := d.Tool(t.inModule); !ok {
+		names := make([]string, 0, len(d.Tools))
+		for _, x := range d.Tools {
+			names = append(names, x.Name)
+		}
+		t.warn("The module says that it holds the tools %s, but not %q.", strings.Join(names, ", "), t.inModule)
+	}
+}
+
+func (t *Tool) setLimits(s *Spec) error {
+	l, def := s.Limits, DefaultLimits()
+	for _, x := range []struct {
+		attr string
+		v    *int64
+		def  int64
+	}{
+		{"memory", &l.Memory, def.Memory}, {"input", &l.Input, def.Input},
+		{"output", &l.Output, def.Output}, {"logs", &l.Logs, def.Logs},
+	} {
+		if err := limit(x.attr, x.v, x.def); err != nil {
+			return err
+		}
+	}
+	for _, x := range []struct {
+		attr string
+		v    *int
+		def  int
+	}{{"host_calls", &l.HostCalls, def.HostCalls}, {"open_files", &l.OpenFiles, def.OpenFiles}} {
+		v := int64(*x.v)
+		if err := limit(x.attr, &v, int64(x.def)); err != nil {
+			return err
+		}
+		*x.v = int(v)
+	}
+	t.limits = l
+	return t.memoryFits()
+}
+
+// maxLimit is the size of the largest linear memory, and of what an i32 can count.
+const maxLimit = 1<<31 - 1
+
+func limit(attr string, v *int64, def int64) error {
+	attr = "limits." + attr
+	most := int64(maxLimit)
+	if attr == "limits.memory" {
+		most = 1 << 32
+	}
+	switch {
+	case *v < 0:
+		return &BindError{"Invalid limit", fmt.Sprintf("%s must be above zero. Leave it out to take the default of %d.", attr, def), attr}
+	case *v > most:
+		return &BindError{"Invalid limit", fmt.Sprintf("%s can be at most %d.", attr, most), attr}
+	case *v == 0:
+		*v = def
+	}
+	return nil
+}
+
+func (t *Tool) memoryFits() error {
+	mem := t.module.report.Memory
+	if mem == nil {
+		return nil
+	}
+	if need := int64(mem.MinPages) * module.PageSize; need > t.limits.Memory {
+		return &BindError{"Memory limit too low", fmt.Sprintf("The module needs %s of memory to start, and limits.memory is %s.",
+			bytesText(need), bytesText(t.limits.Memory)), "limits.memory"}
+	}
+	return nil
+}
+
+func (t *Tool) setHTTP(s *Spec) error {
+	for _, g := range s.HTTP {
+		p, err := g.policy()
+		if err != nil {
+			return err
+		}
+		t.http = append(t.http, httpGrant{p})
+	}
+	if len(t.http) > 0 && t.module.rt.egress == nil {
+		return &BindError{"No outgoing HTTP", "This runtime was built without outgoing HTTP, so http cannot be granted.", "grant.http"}
+	}
+	if len(t.http) > 0 && !slices.Contains(t.module.report.Capabilities, module.HTTP) {
+		t.warn("http is granted, but the module does not import hermes_http.")
+	}
+	return nil
+}
+
+func (g HTTPGrant) policy() (egress.Policy, error) {
+	p := egress.Policy{MaxResponse: g.MaxResponse, AllowPrivate: g.AllowPrivate, Headers: g.Headers}
+	if len(g.Hosts) == 0 {
+		return p, &BindError{"Missing hosts", `A grant of http needs hosts, for example hosts = ["https://api.example.com"].`, "grant.http.hosts"}
+	}
+	if g.MaxResponse < 0 {
+		return p, &BindError{"Invalid limit", "max_response must be above zero.", "grant.http.max_response"}
+	}
+	for _, h := range g.Hosts {
+		o, err := egress.ParseOrigin(h)
+		if err != nil {
+			return p, &BindError{"Invalid origin", fault.Message(err), "grant.http.hosts"}
+		}
+		p.Origins = append(p.Origins, o)
+	}
+	for _, m := range g.Methods {
+		p.Methods = append(p.Methods, strings.ToUpper(m))
+	}
+	return p, nil
+}
+
+func (t *Tool) checkFiles(*Spec) error {
+	for i := range t.files {
+		if err := t.checkMount(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tool) checkMount(i int) error {
+	f := &t.files[i]
+	if f.Mode == "" {
+		f.Mode = ReadOnly
+	}
+	twice := slices.ContainsFunc(t.files[:i], func(o FilesGrant) bool { return o.Mount == f.Mount })
+	switch {
+	case f.Mode != ReadOnly && f.Mode != ReadWrite:
+		return &BindError{"Invalid mode", fmt.Sprintf(`The mode of a files grant is "ro" or "rw", not %q.`, f.Mode), "grant.files.mode"}
+	case !filepath.IsAbs(f.Path):
+		return &BindError{"Invalid path", "The path of a files grant must be absolute here.", "grant.files.path"}
+	case !path.IsAbs(f.Mount) || path.Clean(f.Mount) != f.Mount:
+		return &BindError{"Invalid mount", fmt.Sprintf(`mount must be an absolute path without "..", such as "/data"; this is %q.`, f.Mount), "grant.files.mount"}
+	case twice:
+		return &BindError{"Duplicate mount", fmt.Sprintf("Two files grants are mounted at %q.", f.Mount), "grant.files.mount"}
+	}
+	root, err := openMount(*f)
+	if err != nil {
+		return &BindError{"Unusable directory", fmt.Sprintf("The directory %q cannot be opened: %s.", f.Path, reason(err)), "grant.files.path"}
+	}
+	return root.Close()
+}
+
+func (t *Tool) checkEnv(s *Spec) error {
+	for name, v := range s.Env {
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(v.Open(), "\x00"):
+			return &BindError{"Invalid variable", fmt.Sprintf("%q cannot be an environment variable: names have no =, and neither names nor values have a NUL.", name), "grant.env.values"}
+		case name == abi.EnvTool || name == abi.EnvCallID || name == abi.EnvABI:
+			return &BindError{"Reserved variable", fmt.Sprintf("%s is set by hermes. Choose another name.", name), "grant.env.values"}
+		}
+	}
+	return nil
+}
+
+// checkImports compares the import list, which is the list of capabilities, with the
+// grants.
+func (t *Tool) checkImports(s *Spec) error {
+	if s.Optional {
+		return nil
+	}
+	var missing []string
+	for _, c := range t.module.report.Capabilities {
+		if !t.granted(c) {
+			missing = append(missing, t.missing(c))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &BindError{Summary: "Capability not granted", Detail: strings.Join(missing, "\n\n")}
+}
+
+func (t *Tool) missing(c module.Capability) string {
+	var imports []string
+	for _, im := range t.module.report.Imports {
+		if k, ok := module.CapabilityOf(im.Module); ok && k == c {
+			imports = append(imports, im.String())
+		}
+	}
+	text := fmt.Sprintf("The module imports %s, which needs the capability %q. ", strings.Join(imports, ", "), c)
+	if capabilityFuncs(c) == nil {
+		return text + "This version cannot grant it. If the module works without, set optional = true in the handler block."
+	}
+	return text + "Add to the handler block:\n\n" + t.grantBlock() +
+		"\nor, if the module works without, set optional = true there."
+}
+
+// grantBlock is the http block to add, with the hosts that the module would like.
+func (t *Tool) grantBlock() string {
+	hosts := []string{"https://api.example.com"}
+	if d := t.module.report.Descriptor; d != nil {
+		for _, w := range d.Wants {
+			if w.Capability == module.HTTP && len(w.Hosts) > 0 {
+				hosts = w.Hosts
+			}
+		}
+	}
+	quoted := make([]string, 0, len(hosts))
+	for _, h := range hosts {
+		quoted = append(quoted, fmt.Sprintf("%q", h))
+	}
+	return "  grant \"http\" {\n    hosts = [" + strings.Join(quoted, ", ") + "]\n  }\n"
+}
+
+// bytesText renders a size as people write limits.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

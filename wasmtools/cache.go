@@ -1,0 +1,164 @@
+package wasmtools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// cacheForm changes when the same module yields other code: with the rewriter.
+const cacheForm = "1"
+
+// sealName is the file that makes an entry whole: the checksums of the others.
+const sealName = "seal"
+
+// diskCache keeps compiled code, a directory per module:
+//
+//	DIR/<digest>-<form>/wazero-…/<key>    machine code, written by wazero
+//	DIR/<digest>-<form>/seal              its sha256, written last
+//
+// wazero checks only part of such a file, and runs what it reads. So an entry is used
+// only after its seal was checked, and anything else is thrown away.
+type diskCache struct{ dir string }
+
+func openCache(dir string) (*diskCache, error) {
+	if dir == "" {
+		return &diskCache{}, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making compile cache: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+		return nil, fmt.Errorf("making compile cache private: %w", err)
+	}
+	return &diskCache{dir: dir}, nil
+}
+
+func (c *diskCache) path(digest string) string {
+	return filepath.Join(c.dir, digest+"-"+cacheForm)
+}
+
+// has says whether there is a sealed entry, without checking it.
+func (c *diskCache) has(digest string) bool {
+	if c.dir == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(c.path(digest), sealName))
+	return err == nil
+}
+
+// cacheEntry is the place for one module's code. Without a dir there is none.
+type cacheEntry struct {
+	dir    string
+	sealed bool
+	files  []string // when it was sealed, sorted
+}
+
+// entry gives the place for a module's code: whole, or empty.
+func (c *diskCache) entry(digest string) *cacheEntry {
+	if c.dir == "" {
+		return &cacheEntry{}
+	}
+	e := &cacheEntry{dir: c.path(digest)}
+	want, err := os.ReadFile(filepath.Join(e.dir, sealName))
+	if err == nil {
+		got, sumErr := e.sums()
+		e.sealed = sumErr == nil && got == string(want)
+		e.files, _ = e.list()
+	}
+	if !e.sealed {
+		e.discard()
+	}
+	return e
+}
+
+// discard empties the place. What cannot be removed is not used either, since compiling
+// then fails on it or the seal does not fit.
+func (e *cacheEntry) discard() {
+	if e.dir != "" {
+		_ = os.RemoveAll(e.dir)
+	}
+	e.sealed = false
+}
+
+// seal marks the entry as whole. The seal appears in one step, after the code. An entry
+// that was sealed is sealed again if wazero replaced its file, as another version does.
+func (e *cacheEntry) seal() error {
+	if e.dir == "" || e.sealed && e.unchanged() {
+		return nil
+	}
+	sums, err := e.sums()
+	if err != nil || sums == "" {
+		return err
+	}
+	f, err := os.CreateTemp(e.dir, sealName+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("sealing cache entry: %w", err)
+	}
+	_, err = f.WriteString(sums)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(e.dir, sealName))
+	}
+	if err != nil {
+		return fmt.Errorf("sealing cache entry: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+// unchanged says whether the entry has the files that it had when it was checked.
+func (e *cacheEntry) unchanged() bool {
+	now, err := e.list()
+	return err == nil && slices.Equal(now, e.files)
+}
+
+// list names the files of the entry apart from seals, sorted, relative to it.
+func (e *cacheEntry) list() ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(e.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), sealName) {
+			return err
+		}
+		rel, err := filepath.Rel(e.dir, path)
+		names = append(names, rel)
+		return err
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// sums lists the files of the entry with their checksums.
+func (e *cacheEntry) sums() (string, error) {
+	names, err := e.list()
+	if err != nil {
+		return "", fmt.Errorf("listing cache entry: %w", err)
+	}
+	var b strings.Builder
+	for _, name := range names {
+		sum, err := fileSum(filepath.Join(e.dir, name))
+		if err != nil {
+			return "", fmt.Errorf("summing cache entry: %w", err)
+		}
+		b.WriteString(sum + "  " + name + "\n")
+	}
+	return b.String(), nil
+}
+
+func fileSum(path string) (string, error) {
+	f, err := os.Open(path) //nolint:gosec // below the cache directory
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,90 @@
+package wasmtools
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools/abi"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// command runs a filter: arguments on stdin, result on stdout, an exit code.
+func (c *call) command(tc *tool.Call) (tool.Result, error) {
+	c.stdin = newReader(tc.Arguments)
+	err := c.start()
+	if cut := c.ended(); cut != nil {
+		return tool.Result{}, cut
+	}
+	var exit *sys.ExitError
+	switch {
+	case err == nil:
+		return value(c.output.b), nil
+	case errors.As(err, &exit):
+		return tool.Result{}, c.exited(exit.ExitCode())
+	case passed(err) != nil:
+		return tool.Result{}, passed(err)
+	}
+	return tool.Result{}, c.faulty(err, "%s", trapReason(err))
+}
+
+// start runs _start to its end. Exiting with 0 is success.
+func (c *call) start() error {
+	err := c.run(func(mod api.Module) error {
+		_, err := mod.ExportedFunction(abi.ExportStart).Call(c.ctx)
+		return err
+	})
+	var exit *sys.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 0 {
+		return nil
+	}
+	return err
+}
+
+// exited is the error of a command that ended with another code than 0: what it said on
+// stderr, else on stdout.
+func (c *call) exited(code uint32) error {
+	text := complaint(c.logs.b)
+	if text == "" {
+		text = complaint(c.output.b)
+	}
+	if text == "" {
+		return fault.New(fault.Invalid, "the tool ended with exit code %d and said nothing%s", code, c.memoryHint())
+	}
+	return fault.New(fault.Invalid, "%s%s", text, c.memoryHint())
+}
+
+// selfDescription asks the module for its descriptor: nil if it has none to give.
+func (p *program) selfDescription(ctx context.Context, log *slog.Logger) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, describeDeadline)
+	defer cancel()
+	t := &Tool{inModule: "tool", limits: DefaultLimits(), log: log.With("module", p.report.Digest)}
+	t.limits.Output = module.MaxDescriptor
+	if m := p.report.Memory; m != nil {
+		t.limits.Memory = max(t.limits.Memory, int64(m.MinPages)*module.PageSize)
+	}
+	c := newCall(ctx, t, p)
+	defer c.end()
+	if p.report.ABI == module.Reactor {
+		return c.describeReactor()
+	}
+	return c.describeCommand()
+}
+
+// describeCommand runs the command with the argument that asks for a descriptor. Filters
+// that know nothing of it answer something else, or fail: they have none.
+func (c *call) describeCommand() ([]byte, error) {
+	c.args = append(c.args, abi.ArgDescribe)
+	if err := c.start(); err != nil || c.ended() != nil {
+		return nil, nil //nolint:nilerr // describing itself is optional for a command
+	}
+	if _, err := module.ParseDescriptor(c.output.b); err != nil {
+		return nil, nil //nolint:nilerr // it answered something else
+	}
+	return c.output.b, nil
+}

@@ -1,0 +1,181 @@
+package wasmtools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// compileWorkers is the number of goroutines that compile one module. Below 2 the
+// compiler does not look at the context between functions.
+const compileWorkers = 2
+
+// program is the executable form of a module: an engine of its own, the host modules
+// linked into it, and the compiled code. Instances are made from it.
+type program struct {
+	report module.Report
+	engine wazero.Runtime
+	cache  wazero.CompilationCache // nil without a cache directory
+	code   wazero.CompiledModule
+}
+
+// prepare runs the stages from bytes to a program. It is bounded by the compile deadline,
+// which starts when its turn has come.
+func (r *Runtime) prepare(wasm []byte) (*program, error) {
+	rep, err := preflight(wasm)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case r.turns <- struct{}{}:
+	case <-r.alive.Done():
+		return nil, ended(r.alive, "waiting to compile a module")
+	}
+	ctx, cancel := context.WithTimeout(r.alive, compileDeadline)
+	defer cancel()
+	return r.within(ctx, rep, wasm)
+}
+
+// within compiles until ctx ends. The compiler looks at the context between functions
+// only; what it finishes too late is thrown away, and until then keeps its turn.
+func (r *Runtime) within(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
+	type outcome struct {
+		p   *program
+		err error
+	}
+	done := make(chan outcome, 1)
+	r.flights.Go(func() {
+		defer func() { <-r.turns }()
+		p, err := r.finish(ctx, rep, wasm)
+		done <- outcome{p, err}
+	})
+	select {
+	case o := <-done:
+		if o.err != nil && ctx.Err() != nil {
+			return nil, compileEnded(ctx)
+		}
+		return o.p, o.err
+	case <-ctx.Done():
+		r.flights.Go(func() {
+			if o := <-done; o.p != nil {
+				o.p.close(r.log)
+			}
+		})
+		return nil, compileEnded(ctx)
+	}
+}
+
+func compileEnded(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fault.New(fault.Timeout, "takes longer than %s to compile. Make it smaller: strip it, and split very large functions.", compileDeadline)
+	}
+	return ended(ctx, "compiling a module")
+}
+
+func (r *Runtime) finish(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
+	p, err := r.compile(ctx, rep, rewrite(wasm))
+	if err != nil {
+		return nil, err
+	}
+	r.describe(ctx, p)
+	return p, nil
+}
+
+// preflight refuses what the compiler or the host must not see.
+func preflight(wasm []byte) (module.Report, error) {
+	rep, err := module.Parse(wasm, module.DefaultLimits())
+	if err != nil {
+		return rep, err
+	}
+	return rep, entryPoint(&rep)
+}
+
+// entryPoint checks that the module can be called.
+func entryPoint(rep *module.Report) error {
+	switch rep.ABI {
+	case module.Command:
+		return nil
+	case module.Extism:
+		return fault.New(fault.Invalid, "is an Extism plug-in, which is not supported. %s", buildHint)
+	case module.Reactor:
+		return reactorEntry(rep)
+	}
+	return fault.New(fault.Invalid, "has no entry point: it exports neither hermes_abi_v1 (a reactor) nor _start (a command). %s", buildHint)
+}
+
+const buildHint = "Build a command (Go: GOOS=wasip1 GOARCH=wasm go build) that reads its arguments as JSON from stdin and writes its result to stdout, or a reactor with the guest library."
+
+// rewrite changes the module so that it keeps to limits that wazero does not enforce.
+func rewrite(wasm []byte) []byte {
+	return module.CapTables(wasm, module.DefaultLimits().TableElements)
+}
+
+// compile makes a program by way of the disk cache. Whatever is wrong with the cache, a
+// valid module compiles.
+func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
+	entry := r.cache.entry(rep.Digest)
+	p, err := newProgram(ctx, rep, wasm, entry.dir)
+	if err != nil && entry.dir != "" && ctx.Err() == nil {
+		cacheErr := err
+		entry.discard()
+		if p, err = newProgram(ctx, rep, wasm, ""); err == nil {
+			r.log.Warn("compile cache unusable", "module", rep.Digest, "err", cacheErr)
+		}
+		return p, err
+	}
+	if err == nil {
+		if sealErr := entry.seal(); sealErr != nil {
+			r.log.Warn("compile cache not written", "module", rep.Digest, "err", sealErr)
+		}
+	}
+	return p, err
+}
+
+// newProgram compiles into an engine of its own, so that closing it frees the code, and a
+// cache directory belongs to exactly one module.
+func newProgram(ctx context.Context, rep module.Report, wasm []byte, cacheDir string) (_ *program, err error) {
+	p := &program{report: rep}
+	defer func() {
+		if err != nil {
+			p.close(slog.New(slog.DiscardHandler))
+		}
+	}()
+	cfg := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+	if cacheDir != "" {
+		if p.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
+			return nil, fmt.Errorf("opening compile cache: %w", err)
+		}
+		cfg = cfg.WithCompilationCache(p.cache)
+	}
+	p.engine = wazero.NewRuntimeWithConfig(ctx, cfg)
+	if err = p.link(ctx); err != nil {
+		return nil, err
+	}
+	ctx = experimental.WithCompilationWorkers(ctx, compileWorkers)
+	if p.code, err = p.engine.CompileModule(ctx, wasm); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "is not valid WebAssembly: %s", err)
+	}
+	return p, nil
+}
+
+// close frees the code. No instance may exist.
+func (p *program) close(log *slog.Logger) {
+	ctx := context.Background()
+	if p.engine != nil {
+		if err := p.engine.Close(ctx); err != nil {
+			log.Warn("closing WASM engine", "module", p.report.Digest, "err", err)
+		}
+	}
+	if p.cache != nil {
+		if err := p.cache.Close(ctx); err != nil {
+			log.Warn("closing WASM code", "module", p.report.Digest, "err", err)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package wasmtools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/wasmtools/abi"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// hostFunc is one import that the host offers.
+type hostFunc struct {
+	name string
+	typ  module.FuncType
+	do   func(c *call, mem memory, p []uint64)
+}
+
+// coreFuncs is the module "hermes", always linked.
+func coreFuncs() []hostFunc {
+	return []hostFunc{
+		{"input_len", module.Func(0, true), inputLen},
+		{"input_read", module.Func(3, true), inputRead},
+		{"output_write", module.Func(2, true), outputWrite},
+		{"error_set", module.Func(2, false), errorSet},
+		{"log", module.Func(3, false), guestLog},
+		{"result_len", module.Func(1, true), resultLen},
+		{"result_read", module.Func(4, true), resultRead},
+		{"result_close", module.Func(1, false), resultClose},
+	}
+}
+
+// capabilityFuncs are the imports of the capabilities that can be granted.
+func capabilityFuncs(c module.Capability) []hostFunc {
+	if c == module.HTTP {
+		return []hostFunc{{"fetch", module.Func(2, true), capability(module.HTTP, fetch)}}
+	}
+	return nil
+}
+
+// link makes the host modules that the program imports, and refuses imports that no
+// declaration could satisfy. Whether a capability is granted is decided per call: the
+// same program serves declarations with and without it.
+func (p *program) link(ctx context.Context) error {
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.engine); err != nil {
+		return fmt.Errorf("linking WASI: %w", err)
+	}
+	if err := p.host(ctx, abi.ModuleCore, coreFuncs()); err != nil {
+		return err
+	}
+	for _, name := range importModules(p.report.Imports) {
+		c, ok := module.CapabilityOf(name)
+		if !ok {
+			continue
+		}
+		funcs := capabilityFuncs(c)
+		if funcs == nil {
+			funcs = refusals(c, name, p.report.Imports)
+		}
+		if err := p.host(ctx, name, funcs); err != nil {
+			return err
+		}
+	}
+	return p.unknownImports()
+}
+
+func importModules(imports []module.Import) []string {
+	var names []string
+	for _, im := range imports {
+		names = append(names, im.Module)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// refusals answers EACCES to every import of a capability that cannot be granted here.
+// Such a module can be bound only with optional = true.
+func refusals(c module.Capability, name string, imports []module.Import) []hostFunc {
+	var out []hostFunc
+	for _, im := range imports {
+		known := slices.ContainsFunc(out, func(f hostFunc) bool { return f.name == im.Name })
+		if im.Module == name && !known && im.Type == module.Func(2, true) {
+			out = append(out, hostFunc{im.Name, im.Type, capability(c, nil)})
+		}
+	}
+	return out
+}
+
+func (p *program) host(ctx context.Context, name string, funcs []hostFunc) error {
+	b := p.engine.NewHostModuleBuilder(name)
+	for _, f := range funcs {
+		params, results := []api.ValueType(f.typ.Params), []api.ValueType(f.typ.Results)
+		b = b.NewFunctionBuilder().WithGoModuleFunction(adapt(f.do), params, results).Export(f.name)
+	}
+	if _, err := b.Instantiate(ctx); err != nil {
+		return fmt.Errorf("linking %s: %w", name, err)
+	}
+	return nil
+}
+
+// adapt gives a host function its call, which travels in the context.
+func adapt(do func(*call, memory, []uint64)) api.GoModuleFunc {
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		c, ok := ctx.Value(callKey{}).(*call)
+		if !ok {
+			panic(trap("a host function was called outside of a call"))
+		}
+		do(c, memory{mod.Memory()}, stack)
+	}
+}
+
+// unknownImports lists, all at once, what the host does not offer.
+func (p *program) unknownImports() error {
+	var lines []string
+	for _, im := range p.report.Imports {
+		if why := p.unknownImport(im); why != "" {
+			lines = append(lines, fmt.Sprintf("  %s: %s", im, why))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "imports what hermes does not offer:\n%s\nIt offers %s.",
+		strings.Join(lines, "\n"), "wasi_snapshot_preview1, hermes, and the capability modules hermes_*")
+}
+
+func (p *program) unknownImport(im module.Import) string {
+	if im.Kind != "function" {
+		return "a " + im.Kind + "; only functions can be imported"
+	}
+	host := p.engine.Module(im.Module)
+	if host == nil {
+		if strings.HasPrefix(im.Module, "wasi:") || strings.Contains(im.Module, "@") {
+			return "an interface of the component model; build for wasip1"
+		}
+		return "no such module"
+	}
+	def, ok := host.ExportedFunctionDefinitions()[im.Name]
+	if !ok {
+		return "no such function in the module"
+	}
+	want := module.FuncType{Params: string(def.ParamTypes()), Results: string(def.ResultTypes())}
+	if im.Type != want {
+		return fmt.Sprintf("imported as %s, but it is %s", im.Type, want)
+	}
+	return ""
+}
+
+// trap ends the guest: the message is what the caller of the tool is told.
+type trap string
+
+func (t trap) Error() string { return string(t) }
+
+// memory is the linear memory of a guest. Pointers outside of it end the call.
+type memory struct{ api.Memory }
+
+// view gives n bytes at p. They are the guest's own: copy what is kept.
+func (m memory) view(p, n uint64) []byte {
+	b, ok := m.Read(uint32(p), uint32(n)) //nolint:gosec // WebAssembly i32 values
+	if !ok {
+		panic(trap("the module passed a pointer outside of its memory"))
+	}
+	return b
+}
+
+func result(p []uint64, v int32) { p[0] = api.EncodeI32(v) }
+
+// u32 takes an unsigned 32-bit parameter: the upper half of the slot is undefined.
+func u32(v uint64) uint32 { return uint32(v) } //nolint:gosec // truncation is the point

@@ -1,0 +1,192 @@
+// Package module reads WebAssembly files: what kind of file it is, whether its structure
+// stays within limits, what it imports and exports, and what it says of itself.
+//
+// It compiles nothing and runs nothing; package wasmtools does, after this package has
+// accepted a module. It exists because a decoder that believes the counts in a file can
+// be made to allocate all memory by thirty bytes.
+//
+// # Invariants
+//
+// No count in a file is used before it was held against the bytes that are left and
+// against [Limits]. What an accepted module may import is a function; tables and
+// memories are its own.
+//
+// # Errors
+//
+// Errors are *fault.Error values whose message completes a sentence that starts with the
+// name of the file: "weather.wasm " + "is a WebAssembly component …".
+package module
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hermes-runtime/hermes/wasmtools/abi"
+)
+
+// ABI is the way a module is called.
+type ABI string
+
+// The ABIs. ABI None is a module that offers no entry point that hermes knows.
+const (
+	Command ABI = "command"
+	Reactor ABI = "reactor"
+	Extism  ABI = "extism"
+	None    ABI = "none"
+)
+
+// Capability is what an import module gives access to. It is also the label of the
+// grant block that allows it.
+type Capability string
+
+// The capabilities of the import modules.
+const (
+	HTTP     Capability = "http"
+	KV       Capability = "kv"
+	Tools    Capability = "tools"
+	Progress Capability = "progress"
+)
+
+// Report is what is known of a module without running it.
+type Report struct {
+	Digest       string       `json:"sha256"`
+	Size         int          `json:"size"` // bytes
+	Kind         Kind         `json:"kind"`
+	ABI          ABI          `json:"abi"`
+	Imports      []Import     `json:"imports"`
+	Exports      []Export     `json:"exports"`
+	Capabilities []Capability `json:"capabilities"` // sorted
+	// Descriptor is what the module says of itself; nil if it says nothing, or
+	// nothing that can be read: then DescriptorErr says why.
+	Descriptor    *Descriptor `json:"descriptor,omitempty"`
+	DescriptorErr error       `json:"-"`
+
+	Memory        *Memory `json:"memory,omitempty"`
+	Functions     int     `json:"functions"`
+	Code          int     `json:"code"` // bytes
+	DataSegments  int     `json:"data_segments"`
+	Tables        int     `json:"tables"`
+	TableElements int     `json:"table_elements"` // at the start
+}
+
+// Memory is a declared linear memory, in pages of [PageSize].
+type Memory struct {
+	MinPages int `json:"min_pages"`
+	MaxPages int `json:"max_pages"` // -1: none declared
+}
+
+// Import is one thing that a module needs from its host.
+type Import struct {
+	Module string   `json:"module"`
+	Name   string   `json:"name"`
+	Kind   string   `json:"kind"` // function, table, memory, global
+	Type   FuncType `json:"-"`
+}
+
+// String is "module.name".
+func (i Import) String() string { return i.Module + "." + i.Name }
+
+// Export is one thing that a module offers.
+type Export struct {
+	Name string   `json:"name"`
+	Kind string   `json:"kind"`
+	Type FuncType `json:"-"`
+}
+
+// FuncType is the signature of a function, a byte per value in the encoding of the
+// binary format. It is comparable.
+type FuncType struct{ Params, Results string }
+
+// Func makes the type of a function of params 32-bit integers; with result it returns
+// one.
+func Func(params int, result bool) FuncType {
+	t := FuncType{Params: strings.Repeat(string(rune(typeI32)), params)}
+	if result {
+		t.Results = string(rune(typeI32))
+	}
+	return t
+}
+
+// String renders the type as "(i32, i32) -> (i32)".
+func (t FuncType) String() string {
+	return "(" + valueTypes(t.Params) + ") -> (" + valueTypes(t.Results) + ")"
+}
+
+func valueTypes(s string) string {
+	names := make([]string, 0, len(s))
+	for _, b := range []byte(s) {
+		names = append(names, valueType(b))
+	}
+	return strings.Join(names, ", ")
+}
+
+func valueType(b byte) string {
+	switch b {
+	case typeI32:
+		return "i32"
+	case 0x7e:
+		return "i64"
+	case 0x7d:
+		return "f32"
+	case 0x7c:
+		return "f64"
+	case typeV128:
+		return "v128"
+	case typeFuncRef:
+		return "funcref"
+	case typeExtern:
+		return "externref"
+	}
+	return "?"
+}
+
+// HasFunc says whether the module exports a function of that name and type.
+func (r *Report) HasFunc(name string, t FuncType) bool {
+	return slices.Contains(r.Exports, Export{Name: name, Kind: "function", Type: t})
+}
+
+// exports says whether the module exports a function of that name, of any type.
+func (r *Report) exports(name string) bool {
+	return slices.ContainsFunc(r.Exports, func(e Export) bool { return e.Name == name && e.Kind == "function" })
+}
+
+// detectABI tells the ABI. The marker makes a reactor, unless the module must be started
+// by _start: the Go toolchain keeps the marker in a program that was built as a command.
+func detectABI(r *Report) ABI {
+	started := r.exports(abi.ExportStart) && !r.exports(abi.ExportInit)
+	switch {
+	case r.exports(abi.ExportMarker) && !started:
+		return Reactor
+	case slices.ContainsFunc(r.Imports, func(i Import) bool { return i.Module == abi.ModuleExtism }):
+		return Extism
+	case r.exports(abi.ExportStart):
+		return Command
+	}
+	return None
+}
+
+// CapabilityOf gives the capability that an import module stands for.
+func CapabilityOf(importModule string) (Capability, bool) {
+	switch importModule {
+	case abi.ModuleHTTP:
+		return HTTP, true
+	case abi.ModuleKV:
+		return KV, true
+	case abi.ModuleTools:
+		return Tools, true
+	case abi.ModuleProgress:
+		return Progress, true
+	}
+	return "", false
+}
+
+func capabilities(imports []Import) []Capability {
+	var out []Capability
+	for _, im := range imports {
+		if c, ok := CapabilityOf(im.Module); ok {
+			out = append(out, c)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

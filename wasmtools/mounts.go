@@ -1,0 +1,155 @@
+package wasmtools
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental/sys"
+	"github.com/tetratelabs/wazero/experimental/sysfs"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
+
+// mounts are the granted directories of one call, and the files it has open in them.
+type mounts struct {
+	list []*mountFS
+	open map[*rootFile]struct{}
+	max  int
+}
+
+// openMount opens a granted directory. It is opened for every call, so that a directory
+// that was replaced is seen, and confined from then on by its handle.
+func openMount(g FilesGrant) (*os.Root, error) { return os.OpenRoot(g.Path) }
+
+// reason is an error of the system without the path in it.
+func reason(err error) string {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no.Error()
+	}
+	return "it is not a directory that can be read"
+}
+
+// mount opens the granted directories.
+func (c *call) mount() error {
+	c.mounts = mounts{open: map[*rootFile]struct{}{}, max: c.tool.limits.OpenFiles}
+	for _, g := range c.tool.files {
+		root, err := openMount(g)
+		if err != nil {
+			return fault.Wrap(fault.Unavailable, err, "the directory %s of the tool cannot be opened: %s", g.Mount, reason(err))
+		}
+		c.mounts.list = append(c.mounts.list, &mountFS{root: root, at: g.Mount, writable: g.Mode == ReadWrite, all: &c.mounts})
+	}
+	return nil
+}
+
+// config mounts them for wazero.
+func (m *mounts) config() wazero.FSConfig {
+	cfg := wazero.NewFSConfig()
+	for _, f := range m.list {
+		cfg = cfg.(sysfs.FSConfig).WithSysFSMount(f, f.at) //nolint:forcetypeassert // documented by wazero
+	}
+	return cfg
+}
+
+// close closes all that is still open.
+func (m *mounts) close() {
+	for f := range m.open {
+		_ = f.f.Close() // the guest left it; there is nobody to tell
+	}
+	m.open = nil
+	for _, f := range m.list {
+		_ = f.root.Close()
+	}
+	m.list = nil
+}
+
+// mountFS is a directory as a guest sees it. Everything goes through os.Root, so no path
+// and no symbolic link leads out of it. Guests can neither make links nor read where
+// links point.
+type mountFS struct {
+	sys.UnimplementedFS
+	root     *os.Root
+	at       string
+	writable bool
+	all      *mounts
+}
+
+var _ sys.FS = (*mountFS)(nil)
+
+// local is the name below the root of a path of wazero's, which may start with a slash.
+func local(path string) string {
+	path = strings.Trim(path, "/")
+	if path == "" {
+		return "."
+	}
+	return path
+}
+
+const writeFlags = sys.O_RDWR | sys.O_WRONLY | sys.O_APPEND | sys.O_CREAT | sys.O_TRUNC
+
+// OpenFile opens a regular file or a directory; pipes, sockets and devices are refused,
+// since reading them could wait for ever.
+func (m *mountFS) OpenFile(path string, flag sys.Oflag, perm fs.FileMode) (sys.File, sys.Errno) {
+	name := local(path)
+	if flag&writeFlags != 0 && !m.writable {
+		return nil, sys.EROFS
+	}
+	if len(m.all.open) >= m.all.max {
+		return nil, sys.EAGAIN // of the numbers that wazero can pass on, the nearest to EMFILE
+	}
+	if flag&sys.O_NOFOLLOW != 0 {
+		if st, err := m.root.Lstat(name); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return nil, sys.ELOOP
+		}
+	}
+	f, err := m.root.OpenFile(name, osFlags(flag), perm.Perm())
+	if err != nil {
+		return nil, errno(err)
+	}
+	rf := &rootFile{fs: m, name: name, f: f, flag: flag}
+	if no := rf.accept(strings.HasSuffix(path, "/")); no != 0 {
+		_ = f.Close()
+		return nil, no
+	}
+	m.all.open[rf] = struct{}{}
+	return rf, 0
+}
+
+// osFlags never blocks: a pipe must be opened to be refused.
+func osFlags(flag sys.Oflag) int {
+	out := os.O_RDONLY | openNonblock
+	switch {
+	case flag&sys.O_RDWR != 0:
+		out = os.O_RDWR | openNonblock
+	case flag&sys.O_WRONLY != 0:
+		out = os.O_WRONLY | openNonblock
+	}
+	for _, x := range []struct {
+		from sys.Oflag
+		to   int
+	}{
+		{sys.O_APPEND, os.O_APPEND}, {sys.O_CREAT, os.O_CREATE}, {sys.O_EXCL, os.O_EXCL},
+		{sys.O_TRUNC, os.O_TRUNC}, {sys.O_SYNC, os.O_SYNC}, {sys.O_DSYNC, os.O_SYNC}, {sys.O_RSYNC, os.O_SYNC},
+	} {
+		if flag&x.from != 0 {
+			out |= x.to
+		}
+	}
+	return out
+}
+
+// errno translates errors of os.Root. That a path leaves the root has no number of its
+// own there.
+func errno(err error) sys.Errno {
+	no := sys.UnwrapOSError(err)
+	var sysErr syscall.Errno
+	if no == sys.EIO && !errors.As(err, &sysErr) {
+		return sys.EPERM
+	}
+	return no
+}

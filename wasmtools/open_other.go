@@ -1,0 +1,5 @@
+//go:build !unix
+
+package wasmtools
+
+const openNonblock = 0

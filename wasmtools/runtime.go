@@ -1,0 +1,236 @@
+// Package wasmtools runs WebAssembly modules as tools: in a sandbox that has what the
+// declaration grants, and nothing else.
+//
+// It owns wazero, the compile cache and every guest instance. It does not read
+// configuration (provision does), does not judge calls (dispatch does) and does not parse
+// modules (package module does).
+//
+//	bytes ── identify ── preflight ── rewrite ── compile ── describe ──> Module
+//	                                                                       │ Bind(Spec)
+//	                                                                       v
+//	                        instance per call <── Call(arguments) ──────  Tool
+//
+// A [Module] is compiled once per content and shared by all declarations that name it. A
+// [Tool] is one declaration of it with its grants and limits.
+//
+// # Memory limits
+//
+// wazero has one memory limit per runtime and bakes nothing of it into the code. Limits
+// belong to declarations, though, and two declarations of one module should not cost two
+// compilations. So the linear memory of an instance comes from an allocator of ours, which
+// is handed over with the call, refuses to grow beyond the declaration's limit, and maps
+// the memory outside the Go heap: growing copies nothing and costs no garbage collection.
+//
+// # Invariants
+//
+//   - A guest reaches files, network and environment only by a grant of its declaration.
+//     Nothing of the host's environment, working directory or streams is visible.
+//   - Every call has an instance of its own, which is gone when the call returns, with its
+//     memory and its files.
+//   - Sizes, offsets and handles that come from a guest are checked before use; a pointer
+//     outside its memory ends the call.
+//   - What a guest writes is bounded; going over ends the call with kind TooLarge.
+//   - A cache entry is used only if its checksum is right; a broken cache costs time, never
+//     a module.
+//
+// # Concurrency
+//
+// Runtime, Module and Tool are safe for concurrent use. A module's code is unmapped when
+// the last of its holders, running calls included, is gone.
+//
+// # Errors
+//
+// Compile and Bind speak to the operator: a *fault.Error whose message follows the name of
+// the file, and a *[BindError] to be shown at the handler block. Call returns
+// *fault.Error values that a model can act on, without paths or stack traces; these are logged.
+package wasmtools
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/egress"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// compileDeadline bounds the compilation of one module.
+const compileDeadline = 30 * time.Second
+
+// Options are what a Runtime is made of.
+type Options struct {
+	// CacheDir is the directory of compiled code, made if absent and kept private (0700):
+	// what lies in it is executed. Empty: compiled code is kept in memory only.
+	CacheDir string
+	Log      *slog.Logger // nil: nothing is logged
+	// Egress sends the requests of guests. Nil: no http grant can be bound. It stays the
+	// caller's to close.
+	Egress *egress.Guard
+}
+
+// Runtime compiles modules and keeps the compiled ones that are in use. Make it with
+// [Open] and end it with [Runtime.Close].
+type Runtime struct {
+	log    *slog.Logger
+	egress *egress.Guard
+	cache  *diskCache
+
+	alive   context.Context // ends with Close; compilations run under it
+	stop    context.CancelFunc
+	turns   chan struct{} // a token per compilation at a time
+	flights sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows, and the refs of every Module
+	modules map[string]*Module
+	closed  bool
+}
+
+// Open makes a Runtime and its cache directory.
+func Open(o Options) (*Runtime, error) {
+	cache, err := openCache(o.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Runtime{
+		log: o.Log, egress: o.Egress, cache: cache,
+		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/compileWorkers)),
+		modules: map[string]*Module{},
+	}
+	r.alive, r.stop = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// Close ends compilations and refuses new ones. Modules that are still held stay usable
+// until their last holder lets go of them; that there are any is an error.
+func (r *Runtime) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.stop()
+	if err := r.landed(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.modules); n > 0 {
+		return fmt.Errorf("closing WASM runtime: %d modules still in use", n)
+	}
+	return nil
+}
+
+// landed waits until no compilation runs. One function is compiled without looking at
+// the context, which takes seconds at the worst.
+func (r *Runtime) landed(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		r.flights.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for WASM compilations to end: %w", context.Cause(ctx))
+	}
+}
+
+// Inspect reports on a module without compiling or running it. For a file that is no
+// acceptable core module the report holds what could be found, and the error says why.
+func Inspect(wasm []byte) (module.Report, error) {
+	return module.Parse(wasm, module.DefaultLimits())
+}
+
+// Cached says whether compiling the module with this digest will be quick: it is in use
+// already, or its code is in the cache.
+func (r *Runtime) Cached(digest string) bool {
+	r.mu.Lock()
+	m := r.modules[digest]
+	r.mu.Unlock()
+	if m != nil {
+		select {
+		case <-m.ready:
+			return m.err == nil
+		default:
+		}
+	}
+	return r.cache.has(digest)
+}
+
+// Compile prepares a module: equal bytes give the same Module, compiled once however
+// many ask at the same time. The caller owns a reference and must give it back with
+// [Module.Release]. When ctx ends first, the compilation goes on for the cache's sake and
+// the error is of kind Canceled or Timeout. wasm must not change until Compile returns,
+// or, if ctx ended it, at all.
+func (r *Runtime) Compile(ctx context.Context, wasm []byte) (*Module, error) {
+	m, err := r.enter(module.Digest(wasm), wasm)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		m.Release()
+		return nil, ended(ctx, "waiting for a module to be compiled")
+	}
+	if m.err != nil {
+		m.Release()
+		return nil, m.err
+	}
+	return m, nil
+}
+
+// enter finds the module or starts its compilation, and takes a reference.
+func (r *Runtime) enter(digest string, wasm []byte) (*Module, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, fault.New(fault.Unavailable, "cannot be compiled now: the runtime is closing.")
+	}
+	if m := r.modules[digest]; m != nil {
+		m.refs++
+		return m, nil
+	}
+	m := &Module{rt: r, ready: make(chan struct{}), refs: 2} // the caller's and the compilation's
+	m.report.Digest = digest
+	r.modules[digest] = m
+	r.flights.Go(func() { r.build(m, wasm) })
+	return m, nil
+}
+
+// build compiles m and publishes the outcome.
+func (r *Runtime) build(m *Module, wasm []byte) {
+	p, err := r.prepare(wasm)
+	if err != nil {
+		m.err = err
+		r.forget(m) // so that the next Compile tries again
+	} else {
+		m.program, m.report = p, p.report
+	}
+	close(m.ready)
+	m.Release()
+}
+
+// forget makes the next Compile of m's content start anew.
+func (r *Runtime) forget(m *Module) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.modules[m.report.Digest] == m {
+		delete(r.modules, m.report.Digest)
+	}
+}
+
+// ended is the error of work that ctx cut short.
+func ended(ctx context.Context, doing string) error {
+	cause := context.Cause(ctx)
+	if k := fault.KindOf(ctx.Err()); k == fault.Timeout {
+		return fault.Wrap(k, cause, "the time allowed ran out while %s", doing)
+	}
+	return fault.Wrap(fault.Canceled, cause, "canceled while %s", doing)
+}

@@ -1,0 +1,130 @@
+//go:build wasip1
+
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"unsafe"
+)
+
+//go:wasmimport hermes input_len
+func hostInputLen() int32
+
+//go:wasmimport hermes input_read
+func hostInputRead(p unsafe.Pointer, off, n uint32) int32
+
+//go:wasmimport hermes output_write
+func hostOutputWrite(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes error_set
+func hostErrorSet(p unsafe.Pointer, n uint32)
+
+//go:wasmimport hermes log
+func hostLog(level int32, p unsafe.Pointer, n uint32)
+
+//go:wasmimport hermes result_len
+func hostResultLen(h int32) int32
+
+//go:wasmimport hermes result_read
+func hostResultRead(h int32, p unsafe.Pointer, off, n uint32) int32
+
+//go:wasmimport hermes result_close
+func hostResultClose(h int32)
+
+//go:wasmimport hermes_http fetch
+func hostFetch(p unsafe.Pointer, n uint32) int32
+
+// The exports of a reactor.
+
+//go:wasmexport hermes_abi_v1
+func exportMarker() {}
+
+//go:wasmexport hermes_describe
+func exportDescribe() int32 {
+	if served == nil {
+		return callBroken
+	}
+	d, err := served.describe()
+	if err != nil {
+		return fail(err.Error(), callError)
+	}
+	return write(d)
+}
+
+//go:wasmexport hermes_call
+func exportCall() int32 {
+	if served == nil {
+		return callBroken
+	}
+	var in input
+	if err := json.Unmarshal(readInput(), &in); err != nil {
+		return fail("decoding the call: "+err.Error(), callBroken)
+	}
+	out, code := served.run(in)
+	if code != callOK {
+		return fail(string(out), code)
+	}
+	return write(out)
+}
+
+func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
+
+func readInput() []byte {
+	b := make([]byte, hostInputLen())
+	return b[:hostInputRead(pointer(b), 0, uint32(len(b)))]
+}
+
+func write(b []byte) int32 {
+	if n := hostOutputWrite(pointer(b), uint32(len(b))); n < 0 {
+		return fail("the result is over the limit of the declaration", callError)
+	}
+	return callOK
+}
+
+func fail(text string, code int32) int32 {
+	b := []byte(text)
+	hostErrorSet(pointer(b), uint32(len(b)))
+	return code
+}
+
+func logText(l Level, text string) {
+	b := []byte(text)
+	hostLog(int32(l), pointer(b), uint32(len(b)))
+}
+
+// fetch sends the request and reads the frame of the answer: a length, a head, a body.
+func fetch(req []byte) (head, body []byte, err error) {
+	h := hostFetch(pointer(req), uint32(len(req)))
+	if h < 0 {
+		return nil, nil, hostError(-h)
+	}
+	defer hostResultClose(h)
+	n := hostResultLen(h)
+	if n < 4 {
+		return nil, nil, fmt.Errorf("an answer of %d bytes", n)
+	}
+	b := make([]byte, n)
+	hostResultRead(h, pointer(b), 0, uint32(n))
+	cut := 4 + int(binary.LittleEndian.Uint32(b))
+	if cut > len(b) {
+		return nil, nil, fmt.Errorf("an answer of %d bytes with a head of %d", len(b), cut)
+	}
+	return b[4:cut], b[cut:], nil
+}
+
+// hostError names the error numbers that capabilities answer.
+func hostError(no int32) error {
+	switch no {
+	case 2:
+		return ErrNotGranted
+	case 28:
+		return fmt.Errorf("the host could not read the request")
+	case 51:
+		return fmt.Errorf("too many answers are kept unread")
+	case 61:
+		return fmt.Errorf("a limit of the declaration is reached")
+	}
+	return fmt.Errorf("host error %d", no)
+}

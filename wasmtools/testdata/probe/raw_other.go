@@ -1,0 +1,5 @@
+//go:build !wasip1
+
+package main
+
+func rawOpen(string) int32 { return -1 }
