@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -345,12 +344,10 @@ func list(words []string, n int) string {
 
 // nearest finds the candidate a misspelt name was probably meant to be.
 func nearest(name string, candidates []string) (string, bool) {
-	best, at := "", 0
-	for _, c := range candidates {
-		d := distance(fold(name), fold(c))
-		if d <= max(1, min(runeLen(name), runeLen(c))/3) && (best == "" || cmp.Less(d, at)) {
-			best, at = c, d
+	for _, c := range Near(name, candidates, 1) {
+		if _, ok := edits(name, c); ok {
+			return c, true
 		}
 	}
-	return best, best != ""
+	return "", false
 }

@@ -1,7 +1,10 @@
 package schema
 
 import (
+	"cmp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -43,4 +46,68 @@ func distance(a, b string) int {
 		before, last, row = last, row, before
 	}
 	return last[len(y)]
+}
+
+// Near ranks the candidates that a misspelt name was probably meant to be: those a few
+// edits away, then those that share a word with it; at most n, best first.
+func Near(name string, candidates []string, n int) []string {
+	type ranked struct {
+		name  string
+		score int
+	}
+	var found []ranked
+	words := wordsOf(name)
+	for _, c := range candidates {
+		if d, ok := edits(name, c); ok {
+			found = append(found, ranked{c, d})
+		} else if shared := sharedWords(words, c); shared > 0 {
+			found = append(found, ranked{c, 1000 - shared})
+		}
+	}
+	slices.SortFunc(found, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
+	})
+	out := make([]string, 0, n)
+	for _, f := range found[:min(n, len(found))] {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+// edits is how many edits lie between two names, and whether they are few enough for one
+// to be meant by the other.
+func edits(a, b string) (int, bool) {
+	d := distance(fold(a), fold(b))
+	return d, d <= max(1, min(runeLen(a), runeLen(b))/3)
+}
+
+// wordsOf are the words of a name in snake, kebab or camel case.
+func wordsOf(name string) []string {
+	var out []string
+	start := 0
+	var before rune
+	for i := 0; i < len(name); {
+		r, size := utf8.DecodeRuneInString(name[i:])
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			out = append(out, name[start:i])
+			start = i + size
+		case unicode.IsUpper(r) && i > start && !unicode.IsUpper(before):
+			out = append(out, name[start:i])
+			start = i
+		}
+		before, i = r, i+size
+	}
+	out = append(out, name[start:])
+	return slices.DeleteFunc(out, func(w string) bool { return len(w) < 3 })
+}
+
+func sharedWords(words []string, candidate string) int {
+	n := 0
+	for _, c := range wordsOf(candidate) {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, c) }) {
+			n++
+		}
+	}
+	return n
 }

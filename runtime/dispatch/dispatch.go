@@ -1,0 +1,174 @@
+// Package dispatch runs one tool call from the model's words to the model's answer.
+//
+// It does not decide which calls to make or in what order (agent), does not know how a
+// handler works, and keeps no conversation.
+//
+//	name ─► arguments ─► limits ─► handler ─► JSON text ─► bound ─► one Outcome
+//	   └────────┴───────────┴─────────┴─────────┴────────────┴─► an error is an Outcome too
+//
+// # Invariants
+//
+// Dispatch always returns exactly one Outcome whose Content is valid JSON and valid
+// UTF-8, whatever a handler does: it may panic, hang, or answer with megabytes of
+// rubbish. A handler sees only arguments that satisfy its schema. A name is never
+// repaired into another tool's. A handler that ignores the end of its time is left
+// behind, counted, and cannot change the outcome.
+//
+// # Concurrency
+//
+// A Dispatcher is safe for concurrent use and outlives generations: the limiters of a
+// tool whose limits did not change are the same in the next generation.
+//
+// # Errors
+//
+// There are none: a failure is an Outcome that says so to the model. Refusals by a
+// limit name the file and line of the declaration.
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+// Artifacts keeps the bytes of stored results; *artifact.Store is one.
+type Artifacts interface {
+	PutBytes(ctx context.Context, b []byte) (digest string, size int64, err error)
+}
+
+// Options are what a Dispatcher needs.
+type Options struct {
+	Artifacts Artifacts     // where oversized results go
+	Results   store.Results // and their rows
+	Log       *slog.Logger  // nil: slog.Default()
+	// Grace is how long a handler may take to return once its time is over, before it
+	// is left behind; 0: 250 ms.
+	Grace time.Duration
+}
+
+// Dispatcher runs calls.
+type Dispatcher struct {
+	o         Options
+	limiters  limiters
+	abandoned abandoned
+}
+
+// New makes a Dispatcher.
+func New(o Options) *Dispatcher {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Grace <= 0 {
+		o.Grace = 250 * time.Millisecond
+	}
+	return &Dispatcher{o: o}
+}
+
+// Request is one call with what surrounds it.
+type Request struct {
+	View       *registry.View // what the model was offered
+	Call       chat.Call
+	Agent      string
+	Session    string
+	Run        string
+	Step       string // of the run; with it, what makes the call repeatable
+	Principal  principal.Principal
+	Generation int64
+	// Live says whether the live generation still offers the tool to the agent; nil:
+	// it does.
+	Live func(tool.Name) bool
+	// MaxChars lowers the tool's own bound on its result; 0: it does not.
+	MaxChars int
+	// Retain keeps the generation open for a handler that is left behind; the returned
+	// function lets it go when the handler ends. nil: nothing is kept.
+	Retain func() (release func())
+}
+
+// Outcome is the one result of a call.
+type Outcome struct {
+	Tool     tool.Name     // the tool that was meant; as the model wrote it if there is none
+	Content  string        // JSON text for the model
+	Failed   bool          // Content is {"error":{"kind","message"}}
+	Kind     fault.Kind    // of the error, if Failed
+	Duration time.Duration // waiting included
+	// Untrusted says that the content came from outside.
+	Untrusted bool
+	// Result is the row of a result that was stored, nil if it was not.
+	Result *store.Result
+}
+
+// Dispatch runs one call.
+func (d *Dispatcher) Dispatch(ctx context.Context, r Request) (out Outcome) {
+	start := time.Now()
+	name := asWritten(r.Call.Name)
+	defer func() {
+		if p := recover(); p != nil {
+			d.o.Log.Error("dispatch panicked", "tool", string(name), "panic", p, "stack", string(debug.Stack()))
+			out = failed(name, fault.New(fault.Internal, "the call failed inside the server"))
+		}
+		out.Duration = time.Since(start)
+	}()
+	t, err := find(r.View, r.Call.Name)
+	if err != nil {
+		return failed(name, err)
+	}
+	name = t.Name
+	return d.run(ctx, &r, t)
+}
+
+// run takes a call whose tool is known through the remaining stations.
+func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool) Outcome {
+	call, err := prepare(r, t)
+	if err != nil {
+		return failed(t.Name, err)
+	}
+	result, ran, err := d.limited(ctx, r, t, call)
+	if err != nil {
+		out := failed(t.Name, err)
+		out.Untrusted = ran && t.Traits.Untrusted
+		return out
+	}
+	out := d.bound(ctx, r, t, result)
+	out.Untrusted = t.Traits.Untrusted
+	return out
+}
+
+// prepare makes the validated call.
+func prepare(r *Request, t *registry.Tool) (*tool.Call, error) {
+	if err := offered(r, t); err != nil {
+		return nil, err
+	}
+	if r.Call.Malformed {
+		return nil, fault.New(fault.Invalid, "the call was cut off while it was being written, so it was not run; make it again")
+	}
+	arguments, err := t.Schema.Parse(r.Call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	return &tool.Call{
+		ID: r.Call.ID, Tool: t.Name, Arguments: arguments,
+		Agent: r.Agent, Session: r.Session, Run: r.Run, IdempotencyKey: r.Run + "/" + r.Step,
+		Principal: r.Principal, Generation: r.Generation,
+	}, nil
+}
+
+// offered refuses a tool that was removed since the model was told of it.
+func offered(r *Request, t *registry.Tool) error {
+	if r.Live == nil || r.Live(t.Name) {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "the tool %q was removed while this turn was running: the call was not run; go on without it", t.Name)
+}
+
+// failed is the outcome of a call that ended with err.
+func failed(name tool.Name, err error) Outcome {
+	return Outcome{Tool: name, Content: string(fault.ToolJSON(err)), Failed: true, Kind: fault.KindOf(err)}
+}

@@ -1,0 +1,190 @@
+package dispatch
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+// limiters are the limiters of all tools, over all sessions and generations.
+type limiters struct {
+	mu sync.Mutex // guards byKey and the users of each
+	// byKey has one limiter for each pair of tool and limits, so that the state stays
+	// while the limits are unchanged, and a retired generation keeps its own.
+	byKey map[limiterKey]*limiter
+}
+
+type limiterKey struct {
+	tool  tool.Name
+	calls int
+	rate  tool.Rate
+}
+
+// sweepAt is the number of limiters above which idle ones are dropped.
+const sweepAt = 1024
+
+// use gives the limiter of a tool until done is called; nil if it has no limits.
+func (ls *limiters) use(name tool.Name, l tool.Limits) *limiter {
+	if l.Concurrency <= 0 && l.Rate.Calls <= 0 {
+		return nil
+	}
+	key := limiterKey{name, l.Concurrency, l.Rate}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	lim, ok := ls.byKey[key]
+	if !ok {
+		if ls.byKey == nil {
+			ls.byKey = map[limiterKey]*limiter{}
+		}
+		if len(ls.byKey) >= sweepAt {
+			ls.sweep()
+		}
+		lim = &limiter{calls: l.Concurrency, rate: l.Rate}
+		ls.byKey[key] = lim
+	}
+	lim.users++
+	return lim
+}
+
+// done ends one use.
+func (ls *limiters) done(lim *limiter) {
+	ls.mu.Lock()
+	lim.users--
+	ls.mu.Unlock()
+}
+
+// sweep drops the limiters that nobody uses and whose state is that of a new one.
+func (ls *limiters) sweep() {
+	for key, lim := range ls.byKey {
+		if lim.users == 0 && lim.blank() {
+			delete(ls.byKey, key)
+		}
+	}
+}
+
+// limiter admits calls in the order they came: at most calls at once, and at most
+// rate.Calls of them beginning within any rate.Per.
+type limiter struct {
+	users int // guarded by limiters.mu
+	calls int // 0: no limit
+	rate  tool.Rate
+
+	mu      sync.Mutex // guards everything below
+	running int
+	queue   list.List   // of *waiter, first come first
+	begun   []time.Time // ring of the latest rate.Calls beginnings
+	oldest  int         // of begun, once it is full
+	timer   *time.Timer // runs pump when the rate allows the next
+}
+
+// waiter is a call in the queue. admitted is closed under limiter.mu.
+type waiter struct {
+	admitted chan struct{}
+	at       *list.Element
+}
+
+// acquire waits for its turn or the end of ctx. After nil the caller must release.
+func (l *limiter) acquire(ctx context.Context) error {
+	l.mu.Lock()
+	if l.queue.Len() == 0 && l.admit() {
+		l.mu.Unlock()
+		return nil
+	}
+	w := &waiter{admitted: make(chan struct{})}
+	w.at = l.queue.PushBack(w)
+	l.arm()
+	l.mu.Unlock()
+	select {
+	case <-w.admitted:
+		return nil
+	case <-ctx.Done():
+		return l.leave(ctx, w)
+	}
+}
+
+// leave gives up a place in the queue, or the slot that was granted meanwhile.
+func (l *limiter) leave(ctx context.Context, w *waiter) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.at == nil {
+		l.running--
+	} else {
+		l.queue.Remove(w.at)
+	}
+	l.pump()
+	return context.Cause(ctx)
+}
+
+// release ends a call.
+func (l *limiter) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running--
+	l.pump()
+}
+
+// pump admits from the queue whom the limits allow. l.mu is held.
+func (l *limiter) pump() {
+	for front := l.queue.Front(); front != nil && l.admit(); front = l.queue.Front() {
+		w := l.queue.Remove(front).(*waiter) //nolint:forcetypeassert // the queue holds nothing else
+		w.at = nil
+		close(w.admitted)
+	}
+	l.arm()
+}
+
+// admit begins a call if the limits allow it now. l.mu is held.
+func (l *limiter) admit() bool {
+	if l.calls > 0 && l.running >= l.calls {
+		return false
+	}
+	if l.rate.Calls > 0 {
+		now := time.Now()
+		switch {
+		case len(l.begun) < l.rate.Calls:
+			l.begun = append(l.begun, now)
+		case now.Sub(l.begun[l.oldest]) < l.rate.Per:
+			return false
+		default:
+			l.begun[l.oldest] = now
+			l.oldest = (l.oldest + 1) % l.rate.Calls
+		}
+	}
+	l.running++
+	return true
+}
+
+// arm sets the timer for the moment at which the rate admits the first of the queue,
+// if it is the rate that it waits for. l.mu is held.
+func (l *limiter) arm() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	if l.queue.Len() == 0 || l.calls > 0 && l.running >= l.calls || len(l.begun) < l.rate.Calls || l.rate.Calls <= 0 {
+		return
+	}
+	l.timer = time.AfterFunc(time.Until(l.begun[l.oldest].Add(l.rate.Per)), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.pump()
+	})
+}
+
+// blank says whether the limiter behaves as a new one would.
+func (l *limiter) blank() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running > 0 || l.queue.Len() > 0 {
+		return false
+	}
+	for _, t := range l.begun {
+		if time.Since(t) < l.rate.Per {
+			return false
+		}
+	}
+	return true
+}
