@@ -65,9 +65,9 @@ type Lock struct {
 }
 
 // Acquire takes the lock of stateDir, creating the folder (mode 0700) as needed.
-// address is the base URL of the process's server, or empty; see SetAddress. If another
-// process, or this one, has it, the error is fault.Unavailable and names the owner.
-func Acquire(stateDir, address string) (*Lock, error) {
+// If another process, or this one, has it, the error is fault.Unavailable and names the
+// owner. The owner has no address until SetAddress.
+func Acquire(stateDir string) (*Lock, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "locking state: cannot create the folder %s; check that its parent is writable", stateDir)
 	}
@@ -76,7 +76,7 @@ func Acquire(stateDir, address string) (*Lock, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "locking state: cannot open %s for writing; check the permissions of the folder", path)
 	}
-	l := &Lock{file: f, holder: Holder{PID: os.Getpid(), Address: address, Started: time.Now().UTC().Truncate(time.Second)}}
+	l := &Lock{file: f, holder: Holder{PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second)}}
 	if err := take(f, stateDir); err != nil {
 		return nil, closing(f, err)
 	}

@@ -20,7 +20,10 @@ const childEnv = "HERMES_LOCK_TEST_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
-		l, err := Acquire(dir, "http://127.0.0.1:1")
+		l, err := Acquire(dir)
+		if err == nil {
+			err = l.SetAddress("http://127.0.0.1:1")
+		}
 		fmt.Println("acquired", err)
 		if err == nil {
 			<-make(chan struct{})
@@ -31,9 +34,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func mustAcquire(t *testing.T, dir, address string) *Lock {
+func mustAcquire(t *testing.T, dir string) *Lock {
 	t.Helper()
-	l, err := Acquire(dir, address)
+	l, err := Acquire(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +54,7 @@ func TestExclusive(t *testing.T) {
 	if h, ok := Owner(dir); ok {
 		t.Errorf("a missing folder has the owner %v", h)
 	}
-	l := mustAcquire(t, dir, "")
+	l := mustAcquire(t, dir)
 	if err := l.SetAddress("http://127.0.0.1:8420"); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +62,7 @@ func TestExclusive(t *testing.T) {
 	if !ok || h.PID != os.Getpid() || h.Address != "http://127.0.0.1:8420" || time.Since(h.Started) > time.Hour {
 		t.Errorf("Owner: %+v, %v", h, ok)
 	}
-	_, err := Acquire(dir, "http://other")
+	_, err := Acquire(dir)
 	if fault.KindOf(err) != fault.Unavailable {
 		t.Fatalf("second Acquire: %v", err)
 	}
@@ -88,13 +91,13 @@ func TestExclusive(t *testing.T) {
 	if err := l.SetAddress("y"); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("SetAddress after Release: %v", err)
 	}
-	mustAcquire(t, dir, "")
+	mustAcquire(t, dir)
 }
 
 func TestModes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
-	mustAcquire(t, dir, "")
+	mustAcquire(t, dir)
 	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, fileName): 0o600} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != want {
@@ -114,7 +117,7 @@ func TestStaleContents(t *testing.T) {
 		if h, ok := Owner(dir); ok {
 			t.Errorf("%.20q: owner %+v", contents, h)
 		}
-		mustAcquire(t, dir, "")
+		mustAcquire(t, dir)
 		if h, ok := Owner(dir); !ok || h.PID != os.Getpid() {
 			t.Errorf("%.20q: owner %+v, %v", contents, h, ok)
 		}
@@ -124,7 +127,7 @@ func TestStaleContents(t *testing.T) {
 func TestHeldWithoutContents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	mustAcquire(t, dir, "")
+	mustAcquire(t, dir)
 	if err := os.Truncate(filepath.Join(dir, fileName), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +135,7 @@ func TestHeldWithoutContents(t *testing.T) {
 	if !ok || h.PID != 0 || h.String() != "another process" {
 		t.Errorf("Owner: %q, %v", h, ok)
 	}
-	if _, err := Acquire(dir, ""); fault.KindOf(err) != fault.Unavailable {
+	if _, err := Acquire(dir); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("Acquire: %v", err)
 	}
 }
@@ -154,7 +157,7 @@ func TestKilled(t *testing.T) {
 	if line != "acquired <nil>\n" {
 		t.Fatalf("child says %q, %v", line, err)
 	}
-	_, err = Acquire(dir, "")
+	_, err = Acquire(dir)
 	if want := fmt.Sprintf("process %d at http://127.0.0.1:1", child.Process.Pid); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("while the child lives: %v, want %q", err, want)
 	}
@@ -167,7 +170,7 @@ func TestKilled(t *testing.T) {
 	if h, ok := Owner(dir); ok {
 		t.Errorf("a dead owner is believed: %+v", h)
 	}
-	mustAcquire(t, dir, "")
+	mustAcquire(t, dir)
 }
 
 // TestRace: many want it, one gets it, and looking does not get in the way.
@@ -191,7 +194,7 @@ func TestRace(t *testing.T) {
 	}
 	for range 8 {
 		takers.Go(func() {
-			l, err := Acquire(dir, "")
+			l, err := Acquire(dir)
 			if err == nil && got.Swap(l) != nil {
 				t.Error("two have the lock")
 			}
