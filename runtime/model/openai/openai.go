@@ -1,0 +1,148 @@
+// Package openai speaks the chat completions wire of OpenAI and of everything that
+// imitates it: hosted routers, vLLM, llama.cpp, Ollama.
+//
+// It is built on go-openai, whose types write the request and whose stream carries
+// the answer. What they cannot say is added below them, in the HTTPDoer (exchange):
+//
+//	model.Request --> messages (go-openai types) --> go-openai encodes
+//	     --> exchange: real URL, headers, model name, limits, tool definitions
+//	         spliced in as bytes, empty content, extra fields --> provider
+//	provider --> exchange: status and headers of an error --> fault
+//	         --> events: one clean line per event, bounded --> go-openai RecvRaw
+//	     --> chunk (lenient) --> answer (accumulates) --> deltas, model.Response
+//
+// It runs no tools, keeps no history, and repeats nothing (see [model.Retrying]).
+//
+// # Invariants
+//
+// An answer counts only if a finish_reason arrived; [DONE] alone, or the end of the
+// transport, is not one. After it nothing but usage is waited for, and not for long.
+//
+// Nothing of the configuration is in an error: not the URL, not a key, not an
+// address. What the provider says is shown bounded, on one line, with every secret
+// of the model's own configuration taken out.
+//
+// Everything a provider sends is bounded: header, event, stream, answer, calls.
+//
+// # Concurrency
+//
+// A Provider is immutable and safe for concurrent use. emit is called from the
+// goroutine of Stream.
+//
+// # Errors
+//
+// As [model.Provider] says, and TooLarge for an answer over the bounds above or a
+// request over the model's window.
+package openai
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	goopenai "github.com/sashabaranov/go-openai"
+
+	"github.com/hermes-runtime/hermes/runtime/model"
+)
+
+// Provider is one model behind one base URL.
+type Provider struct {
+	label    string
+	settings *settings
+	timeouts model.Timeouts
+	client   *httpClient
+}
+
+var (
+	_ model.Provider = (*Provider)(nil)
+	_ io.Closer      = (*Provider)(nil)
+)
+
+// New makes the provider of o. It dials nothing. Errors are Invalid and name the
+// attribute that is wrong.
+func New(o Options) (*Provider, error) {
+	s, err := o.settings()
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{
+		label: s.label, settings: s, timeouts: o.Timeouts, client: newHTTPClient(o.Transport),
+	}, nil
+}
+
+// Close closes idle connections. Calls in flight go on.
+func (p *Provider) Close() error {
+	p.client.CloseIdleConnections()
+	return nil
+}
+
+// Stream implements [model.Provider].
+func (p *Provider) Stream(
+	ctx context.Context, req *model.Request, emit func(model.Delta) error,
+) (*model.Response, error) {
+	if ctx.Err() != nil {
+		return nil, model.Interrupted(ctx)
+	}
+	messages, err := encodeMessages(req)
+	if err != nil {
+		return nil, err
+	}
+	watch := newWatch(ctx, p.timeouts)
+	defer watch.stop()
+	x := &exchange{provider: p, request: req, blanks: messages.blanks, watch: watch}
+	stream, err := x.open(watch.ctx, messages.list)
+	if err != nil {
+		return nil, p.failure(watch, err)
+	}
+	answer := newAnswer(offered(req.Tools))
+	defer func() { x.close(stream, answer.finished()) }()
+	if err := p.receive(stream, answer, watch, emit); err != nil {
+		return nil, err
+	}
+	resp, err := answer.response()
+	if err != nil {
+		return nil, p.failure(watch, err)
+	}
+	return resp, nil
+}
+
+// receive feeds the chunks to the answer and its pieces to emit, until the stream
+// ends. An error of emit is returned as it is.
+func (p *Provider) receive(
+	stream *goopenai.ChatCompletionStream, a *answer, watch *watch, emit func(model.Delta) error,
+) error {
+	for {
+		raw, err := stream.RecvRaw()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && a.finished() && watch.parent.Err() == nil:
+			return nil // only the usage is missing, if anything
+		case err != nil:
+			return p.failure(watch, err)
+		}
+		piece, err := a.add(raw)
+		if err != nil {
+			return p.failure(watch, err)
+		}
+		if err := pass(piece, a, watch, emit); err != nil {
+			return err
+		}
+	}
+}
+
+// pass gives one piece to emit. The clock of the provider stands still meanwhile: a
+// slow reader is not a stalled model.
+func pass(piece piece, a *answer, watch *watch, emit func(model.Delta) error) error {
+	if !piece.progress {
+		return nil
+	}
+	watch.pause()
+	if piece.Delta != (model.Delta{}) {
+		if err := emit(piece.Delta); err != nil {
+			return err
+		}
+	}
+	watch.progress(a.finished())
+	return nil
+}
