@@ -27,10 +27,10 @@ const (
 	// Path is an absolute path (string). As for every path in a file, a relative one is
 	// relative to the declaring file and may not leave the project unless allow_paths
 	// names the place. What it names need not exist.
-	Path     AttrType = "path"
-	Strings  AttrType = "list(string)"
-	Map      AttrType = "map(string)" // map[string]any with string, secret.Value or late.Expr leaves
-	Any      AttrType = "any"         // nil, bool, string, json.Number, []any, map[string]any
+	Path    AttrType = "path"
+	Strings AttrType = "list(string)"
+	Map     AttrType = "map(string)" // map[string]any with string, secret.Value or late.Expr leaves
+	Any     AttrType = "any"         // nil, bool, string, json.Number, []any, map[string]any
 )
 
 // Attr describes one attribute of a function's config.

@@ -5,6 +5,7 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"regexp"
@@ -94,16 +95,22 @@ type Result struct {
 	JSON json.RawMessage
 }
 
-// JSON encodes v as a result.
+// JSON encodes v as a result. Unlike json.Marshal it leaves <, > and & as they are,
+// since a model pays for every character of an escape.
 func JSON(v any) (Result, error) {
-	b, err := json.Marshal(v)
-	return Result{JSON: b}, err
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return Result{}, err
+	}
+	return Result{JSON: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, nil
 }
 
 // Text is a result that is a string.
 func Text(s string) Result {
-	b, _ := json.Marshal(s) //nolint:errchkjson // a string always encodes
-	return Result{JSON: b}
+	r, _ := JSON(s) //nolint:errcheck // a string always encodes
+	return r
 }
 
 // Handler runs calls. It is safe for concurrent use, honours the context, and
