@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/hermes-runtime/hermes/runtime/session"
-	"github.com/hermes-runtime/hermes/runtime/session/sessiontest"
+	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,7 +32,7 @@ func reopen(tb testing.TB, path string, o Options) *DB {
 	return d
 }
 
-func TestSessions(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Parallel()
-	sessiontest.Run(t, func(t *testing.T) session.Store { return openTest(t, Options{}) })
+	storetest.Run(t, func(t *testing.T) store.Store { return openTest(t, Options{}) })
 }
