@@ -47,9 +47,7 @@ func (l *Loop) recoverRun(ctx context.Context, row store.Run) error {
 		}
 	}
 	row.Status, row.Ended, row.Error = string(run.Failed), time.Now(), errorBody(errCrashed)
-	if err := l.o.Runs.EndRun(ctx, row); err != nil {
-		return err
-	}
 	stream := l.o.Hub.Open(row.ID, row.Session, row.Owner)
-	return stream.Emit(ctx, run.RunFailed, row.Generation, endData(Outcome{Err: errCrashed}))
+	defer stream.Close()
+	return stream.End(ctx, run.RunFailed, row, endData(Outcome{Iterations: row.Iterations, Err: errCrashed}))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
@@ -48,7 +49,7 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 	}
 	stepCtx, end := t.bounded(ctx, wall)
 	defer end()
-	resp, err := ag.Model.Provider.Stream(stepCtx, t.request(ag, p), t.relay(stepCtx))
+	resp, err := t.provider(stepCtx, ag.Model).Stream(stepCtx, t.request(ag, p), t.relay(stepCtx))
 	switch err = causeOf(stepCtx, err); {
 	case errors.Is(err, errWall) && !p.Final:
 		return replied{Ended: "wall"}, nil
@@ -56,6 +57,17 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 		return replied{}, err
 	}
 	return t.commitReply(ctx, i, ag, resp)
+}
+
+// provider is the model with its retries, each announced.
+func (t *turn) provider(ctx context.Context, m *snapshot.Model) model.Provider {
+	retry := model.Retry{Attempts: m.Retry.Attempts, Base: m.Retry.Base, Max: m.Retry.Max}
+	return model.Retrying(m.Provider, retry, func(attempt int, wait time.Duration, err error) {
+		data := retriedData{Attempt: attempt, Milliseconds: wait.Milliseconds(), Error: fault.Message(err)}
+		if err := t.stream.Emit(ctx, run.ModelRetried, t.last, data); err != nil {
+			t.o.Log.Warn("announcing retry", "run", t.run.ID, "err", err)
+		}
+	})
 }
 
 // relay passes pieces of text on, committed, to whoever follows the run.
@@ -144,6 +156,12 @@ func cost(p *config.Price, u chat.Usage) float64 {
 
 func joinText(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n\n")
+}
+
+type retriedData struct {
+	Attempt      int    `json:"attempt"` // the one that failed
+	Milliseconds int64  `json:"wait_ms"`
+	Error        string `json:"error"`
 }
 
 type completedData struct {

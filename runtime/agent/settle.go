@@ -2,10 +2,9 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
-
-	"encoding/json"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -69,11 +68,10 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 		}
 		o.Err = &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
 	}
-	if endErr := t.o.Runs.EndRun(ctx, t.row(o)); endErr != nil {
+	if endErr := t.stream.End(ctx, terminal(o.Status), t.row(o), endData(o)); endErr != nil {
+		// Recover ends it after the next start: the row still says running.
 		t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "err", endErr)
-	}
-	if emitErr := t.stream.Emit(ctx, terminal(o.Status), t.last, endData(o)); emitErr != nil {
-		t.o.Log.Error("announcing end of run", "run", t.run.ID, "session", t.run.Session, "err", emitErr)
+		o = Outcome{Status: run.Failed, Usage: o.Usage, Iterations: o.Iterations, Err: fault.Wrap(fault.KindOf(endErr), endErr, "the end of the run could not be stored: %s", fault.Message(endErr))}
 	}
 	t.log(o)
 	return o

@@ -103,8 +103,13 @@ func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref c
 	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
 		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
 		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.stillOffered,
+		MaxChars: resultChars(ag.Model.ContextWindow), Retain: t.lease.retain,
 	})
 }
+
+// resultChars bounds one result for a model's window: 15 % of its tokens at 4
+// characters each, and 8,000 at least.
+func resultChars(window int) int { return max(8_000, window*15/100*4) }
 
 // refused is the result of a call that was not run.
 func refused(call chat.Call, err error) dispatch.Outcome {

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -92,6 +94,7 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 		Loop: l, Turn: a.turn, run: r, owner: a.session.Owner, started: time.Now(), steps: direct{}, last: a.generation,
 		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages),
 	}
+	defer t.stream.Close()
 	outcome, err := t.guarded(ctx)
 	r.outcome = t.finish(ctx, outcome, err)
 }
@@ -115,6 +118,7 @@ func (t *turn) guarded(ctx context.Context) (o Outcome, err error) {
 type held struct {
 	snapshot.Lease
 	release func()
+	retain  func() (release func())
 }
 
 // hold takes the live generation for this iteration, or keeps the turn's.
@@ -130,12 +134,28 @@ func (t *turn) hold() (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.lease = &held{lease, release}
+	t.lease = newHeld(lease, release)
 	t.last = lease.Number
 	if ag := lease.Agents[t.Agent]; ag != nil && ag.ToolRefresh == "turn" {
 		t.pinned = t.lease
 	}
 	return t.lease, nil
+}
+
+// newHeld counts the uses of one lease: the step's own, and those of handlers that
+// were left behind.
+func newHeld(lease snapshot.Lease, release func()) *held {
+	var users atomic.Int64
+	users.Store(1)
+	drop := func() {
+		if users.Add(-1) == 0 {
+			release()
+		}
+	}
+	return &held{Lease: lease, release: drop, retain: func() func() {
+		users.Add(1)
+		return sync.OnceFunc(drop)
+	}}
 }
 
 func (t *turn) letGo() {

@@ -46,14 +46,14 @@ func newClient(m *config.Model, p *config.Provider) (*client, func(), error) {
 		BaseURL: p.BaseURL, APIKey: p.APIKey, Headers: p.Headers, Model: m.Name,
 		MaxOutput: m.MaxOutput, Temperature: m.Temperature, TopP: m.TopP, Reasoning: m.Reasoning,
 		ParallelCalls: m.ParallelCalls, Extra: m.Extra,
-		Timeouts: openai.Timeouts{
+		Label: m.Label, Timeouts: model.Timeouts{
 			Connect: m.Timeouts.Connect, FirstToken: m.Timeouts.FirstToken, Idle: m.Timeouts.Idle, Total: m.Timeouts.Total,
 		},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return &client{o}, o.Close, nil
+	return &client{o}, func() { _ = o.Close() }, nil
 }
 
 func scriptRules(rules []config.Rule) []script.Rule {

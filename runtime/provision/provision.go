@@ -17,13 +17,12 @@ package provision
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
-	"time"
-
-	"crypto/sha256"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 

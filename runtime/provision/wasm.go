@@ -3,13 +3,12 @@ package provision
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/secret"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
@@ -58,7 +57,7 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 			c.module, c.err = b.o.Wasm.Compile(ctx, in.Content)
 			close(c.done)
 		}
-		if b.g.Start && !b.o.Wasm.Cached(in.Digest) && wasmtools.Check(in.Content) == nil {
+		if b.g.Start && !b.o.Wasm.Cached(in.Digest) && inspects(in.Content) {
 			go run(b.background)
 			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]))
 			b.releases = append(b.releases, func() { <-c.done; c.release() })
@@ -98,7 +97,11 @@ func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) 
 func bindError(err error) error {
 	var be *wasmtools.BindError
 	if errors.As(err, &be) {
-		return &attrError{"handler", "Invalid handler", be.Detail}
+		attr := "handler"
+		if be.Attr != "" {
+			attr += "." + be.Attr
+		}
+		return &attrError{attr, "Invalid handler", be.Summary + ". " + be.Detail}
 	}
 	return err
 }
@@ -156,10 +159,48 @@ func (p *pending) Call(ctx context.Context, c *tool.Call) (tool.Result, error) {
 	return p.bound.Call(ctx, c)
 }
 
+// inspects says whether the module passes what is checked without compiling; one that
+// does not fails at once, also at start.
+func inspects(wasm []byte) bool {
+	_, err := wasmtools.Inspect(wasm)
+	return err == nil
+}
+
 func wasmSpec(t *config.Tool) wasmtools.Spec {
 	w := t.Wasm
-	s := wasmtools.Spec{Name: t.Name, InModule: w.Tool, Optional: w.Optional}
-	_ = strings.ToLower
-	_ = fmt.Sprint
+	s := wasmtools.Spec{
+		Name: t.Name, InModule: w.Tool, Optional: w.Optional,
+		Limits: wasmtools.Limits{
+			Memory: w.Limits.Memory, Input: w.Limits.Input, Output: w.Limits.Output, Logs: w.Limits.Logs,
+			HostCalls: w.Limits.HostCalls, OpenFiles: w.Limits.OpenFiles,
+		},
+		Env: secrets(w.Grants.Env),
+	}
+	for _, g := range w.Grants.HTTP {
+		s.HTTP = append(s.HTTP, wasmtools.HTTPGrant{
+			Hosts: g.Hosts, Methods: g.Methods, MaxResponse: g.MaxResponse, AllowPrivate: g.AllowPrivate, Headers: secrets(g.Headers),
+		})
+	}
+	for _, g := range w.Grants.Files {
+		mode := wasmtools.ReadOnly
+		if g.Write {
+			mode = wasmtools.ReadWrite
+		}
+		s.Files = append(s.Files, wasmtools.FilesGrant{Path: g.Path, Mount: g.Mount, Mode: mode})
+	}
 	return s
+}
+
+// secrets wraps the strings among granted values, so that none of them prints.
+func secrets(values map[string]any) map[string]secret.Value {
+	out := make(map[string]secret.Value, len(values))
+	for name, v := range values {
+		switch v := v.(type) {
+		case secret.Value:
+			out[name] = v
+		case string:
+			out[name] = secret.New(v)
+		}
+	}
+	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/late"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/runtime/toolset"
@@ -216,4 +217,14 @@ func (v *View) Members() []toolset.Member {
 		out = append(out, tm)
 	}
 	return out
+}
+
+// Definition is the definition of one tool of the view, whatever its checks say; a
+// tool the agent is not given is fault.NotFound.
+func (v *View) Definition(name tool.Name) (chat.Definition, error) {
+	i, ok := v.position[name]
+	if !ok {
+		return chat.Definition{}, fault.New(fault.NotFound, "agent %q is not given tool %q", v.spec.Agent, name)
+	}
+	return v.members[i].def, nil
 }

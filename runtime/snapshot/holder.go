@@ -26,7 +26,7 @@ type Holder struct {
 type entry struct {
 	snapshot *Snapshot
 	holders  int
-	retired  time.Time // zero while live
+	retired  time.Time       // zero while live
 	expiry   context.Context // ends with ErrDrained
 	expire   context.CancelCauseFunc
 	timer    *time.Timer

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
+
+// app is one invocation of the command line.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	flags
+}
+
+// flags are the global ones.
+type flags struct {
+	config    string
+	tools     []string
+	state     string
+	vars      []string
+	varFiles  []string
+	logFormat string
+	logLevel  string
+	noColor   bool
+	server    string
+	token     string
+	json      bool
+}
+
+// Exit codes, see the table of package fault for the rest.
+const (
+	exitDone  = 0
+	exitUsage = 2
+)
+
+// exitError ends the process with a code; the message, if any, was printed already.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// usageError is a wrong use of a command.
+type usageError struct{ error }
+
+func (a *app) run(args []string) int {
+	ctx, stop := interruptible()
+	defer stop()
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	return a.exit(ctx, err)
+}
+
+// exit prints what went wrong and chooses the exit code.
+func (a *app) exit(ctx context.Context, err error) int {
+	var code exitError
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &usage):
+		a.printError(usage.Error())
+		return exitUsage
+	case ctx.Err() != nil && fault.KindOf(err) == fault.Canceled:
+		a.printError("interrupted")
+		return fault.Canceled.ExitCode()
+	}
+	a.printError(explain(err))
+	return fault.KindOf(err).ExitCode()
+}
+
+// explain gives the words of an error: its message if it was written for people, else
+// all of it.
+func explain(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Message
+	}
+	return err.Error()
+}
+
+func (a *app) printError(message string) {
+	_, _ = fmt.Fprintf(a.stderr, "%s %s\n", a.paint(red, "Error:"), message)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hermes",
+		Short: "An agent runtime that is run like infrastructure",
+		Long: "hermes serves agents, models and tools that are declared in HCL, and changes them\n" +
+			"while they run. Start with: hermes init my-project && cd my-project && hermes serve",
+		SilenceUsage: true, SilenceErrors: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	a.globals(root)
+	root.AddCommand(
+		a.serveCommand(), a.initCommand(), a.runCommand(), a.validateCommand(), a.fmtCommand(),
+		a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand(), a.agentsCommand(), a.whyCommand(),
+		a.statusCommand(), a.reloadCommand(), a.sessionsCommand(), a.versionCommand(), a.docsCommand(),
+	)
+	usageArgs(root)
+	return root
+}
+
+func (a *app) globals(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&a.config, "config", "", "directory of the agents, or of the project that has it (default \"agents\")")
+	f.StringArrayVar(&a.tools, "tools", nil, "directory of tools; may be repeated (default tools.d in the project)")
+	f.StringVar(&a.state, "state", "", "directory of the database and caches (default state in the project)")
+	f.StringArrayVar(&a.vars, "var", nil, "value of a variable, as name=value; may be repeated")
+	f.StringArrayVar(&a.varFiles, "var-file", nil, "file with values of variables; may be repeated")
+	f.StringVar(&a.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&a.noColor, "no-color", false, "plain output on terminals too")
+	f.StringVar(&a.server, "server", "", "URL of a running server (default http://127.0.0.1:8420)")
+	f.StringVar(&a.token, "token", os.Getenv("HERMES_TOKEN"), "API key for the server (default $HERMES_TOKEN)")
+	f.BoolVar(&a.json, "json", false, "print JSON")
+	// The token of the environment is not for help texts.
+	f.Lookup("token").DefValue = ""
+	_ = root.MarkPersistentFlagDirname("config")
+	_ = root.MarkPersistentFlagDirname("state")
+}
+
+// usageArgs makes wrong arguments of any command a usage error.
+func usageArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		usageArgs(sub)
+	}
+}
+
+// variables parses --var.
+func (a *app) variables() (map[string]string, error) {
+	out := map[string]string{}
+	for _, v := range a.vars {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, usageError{fmt.Errorf("--var %q: write name=value", v)}
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// logger writes to stderr as the flags say.
+func (a *app) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %q: use debug, info, warn or error", a.logLevel)}
+	}
+	o := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, o)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format %q: use text or json", a.logFormat)}
+}

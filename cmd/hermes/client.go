@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/store/lock"
+)
+
+// defaultServer is where a server listens unless told otherwise.
+const defaultServer = "http://127.0.0.1:8420"
+
+// maxAnswer bounds, in bytes, what is read of a server's answer.
+const maxAnswer = 64 << 20
+
+// client speaks to a running server.
+type client struct {
+	base  string
+	token string
+	http  http.Client
+}
+
+// remote is the client of the server that --server names, or the default one.
+func (a *app) remote() *client {
+	base := a.server
+	if base == "" {
+		base = defaultServer
+		if owner, ok := a.owner(); ok {
+			base = owner
+		}
+	}
+	return &client{base: strings.TrimRight(base, "/"), token: a.token}
+}
+
+// owner is the address of the live process that holds the project's state.
+func (a *app) owner() (string, bool) {
+	paths, err := a.locate()
+	if err != nil {
+		return "", false
+	}
+	o, ok := lock.Owner(paths.State)
+	if !ok || o.Address == "" {
+		return "", false
+	}
+	return o.Address, true
+}
+
+// running is the client to use for a command that can also work in-process: that of
+// --server, else that of the state's owner, else none.
+func (a *app) running() (*client, bool) {
+	if a.server != "" {
+		return a.remote(), true
+	}
+	owner, ok := a.owner()
+	if !ok {
+		return nil, false
+	}
+	return &client{base: owner, token: a.token}, true
+}
+
+// get reads a JSON resource.
+func (c *client) get(ctx context.Context, path string, query url.Values, out any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return c.call(ctx, http.MethodGet, path, nil, out)
+}
+
+// call sends body as JSON (nil: none) and decodes the answer into out (nil: ignored).
+func (c *client) call(ctx context.Context, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	resp, err := c.send(ctx, method, path, body, "application/json")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the server's answer broke off")
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the answer of %s is not what hermes sends: is it a hermes server?", c.base)
+	}
+	return nil
+}
+
+// send gives a response of status 2xx; the caller closes its body. Others are errors.
+func (c *client) send(ctx context.Context, method, path string, body any, accept string) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encoding request: %w", err)
+		}
+		payload = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--server %q is not a URL like %s", c.base, defaultServer)}
+	}
+	if body != nil || method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", accept)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, c.refusal(resp)
+}
+
+func (c *client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return fault.Wrap(fault.Unavailable, err, "no server answers at %s (%v): start one with hermes serve, or name it with --server", c.base, err)
+}
+
+// refusal turns an error response into an error of its kind.
+func (c *client) refusal(resp *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the server answered %s", resp.Status)
+	}
+	var body struct {
+		Error fault.Body `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &body); err != nil || body.Error.Message == "" {
+		return fault.New(fault.Unavailable, "%s answered %s, and not as a hermes server does", c.base, resp.Status)
+	}
+	kind, _ := fault.ParseKind(body.Error.Kind)
+	if resp.StatusCode == http.StatusUnauthorized {
+		return fault.New(fault.Denied, "%s: give a key with --token or HERMES_TOKEN", body.Error.Message)
+	}
+	return &fault.Error{Kind: kind, Message: body.Error.Message, Detail: body.Error.Detail}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/reload"
+)
+
+func (a *app) reloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Ask the server to reload, and print the outcome",
+		Long:  "Asks the running server to read its files again. Exit code 2 if a change could not\nbe loaded and its last good version stays in force.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out reload.Outcome
+			if err := a.remote().call(cmd.Context(), http.MethodPost, "/api/reload", struct{}{}, &out); err != nil {
+				return err
+			}
+			if err := a.printReload(out); err != nil {
+				return err
+			}
+			if len(out.Stale) > 0 {
+				return exitError(exitUsage)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) printReload(out reload.Outcome) error {
+	if a.json {
+		return a.printJSON(out)
+	}
+	if out.Changed {
+		a.say("%s generation %d is live", a.paintOut(green, "Reloaded:"), out.Generation)
+	} else {
+		a.say("Nothing to change: generation %d stays live", out.Generation)
+	}
+	a.printStale(out.Stale)
+	return nil
+}

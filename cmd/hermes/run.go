@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+// maxInput bounds, in bytes, a text read from standard input.
+const maxInput = 8 << 20
+
+func (a *app) runCommand() *cobra.Command {
+	var sessionID string
+	cmd := &cobra.Command{
+		Use:   "run AGENT [TEXT|-]",
+		Short: "Run one turn and print the reply",
+		Long: "Runs one turn of an agent, on the running server if there is one, else here. TEXT is\n" +
+			"read from standard input if it is - or left out. --json prints events as JSON lines.",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.inputText(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.runTurn(cmd.Context(), args[0], text, sessionID)
+		},
+	}
+	cmd.Flags().StringVar(&sessionID, "session", "", "id of the session to continue")
+	return cmd
+}
+
+func (a *app) inputText(args []string) (string, error) {
+	if len(args) == 1 && args[0] != "-" {
+		return args[0], nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(a.stdin, maxInput+1))
+	if err != nil {
+		return "", fmt.Errorf("reading standard input: %w", err)
+	}
+	if len(raw) > maxInput {
+		return "", fault.New(fault.TooLarge, "standard input is over %d MiB", maxInput>>20)
+	}
+	text := strings.TrimRight(string(raw), "\n")
+	if text == "" {
+		return "", usageError{fmt.Errorf("there is no text: give it as an argument or on standard input")}
+	}
+	return text, nil
+}
+
+func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
+	if c, ok := a.running(); ok {
+		return a.follow(c.runEvents(ctx, name, text, sessionID))
+	}
+	sys, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer sys.Close()
+	r, err := sys.Loop().Start(ctx, agent.Turn{
+		Agent: name, Principal: principal.Local(), Session: sessionID,
+		Input: []chat.Message{{Role: chat.User, Content: text}},
+	})
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { r.Cancel(fault.New(fault.Canceled, "interrupted")) })
+	defer stop()
+	// Events are followed to the end, also after an interrupt: the run is canceled then.
+	return a.follow(sys.Hub().Subscribe(context.WithoutCancel(ctx), session.Scope{All: true}, r.ID, 0))
+}
+
+// runEvents starts a run on the server and gives its events.
+func (c *client) runEvents(ctx context.Context, name, text, sessionID string) iter.Seq2[run.Event, error] {
+	return func(yield func(run.Event, error) bool) {
+		body := map[string]any{"agent": name, "input": text}
+		if sessionID != "" {
+			body["session_id"] = sessionID
+		}
+		resp, err := c.send(ctx, http.MethodPost, "/api/runs", body, "text/event-stream")
+		if err != nil {
+			yield(run.Event{}, err)
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, maxAnswer)
+		for lines.Scan() {
+			data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+			if !ok {
+				continue
+			}
+			var e run.Event
+			if err := json.Unmarshal(data, &e); err != nil {
+				yield(run.Event{}, fault.Wrap(fault.Unavailable, err, "the server sent an event that cannot be read"))
+				return
+			}
+			if !yield(e, nil) || e.Type.Terminal() {
+				return
+			}
+		}
+		err = lines.Err()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		yield(run.Event{}, fault.Wrap(fault.KindOf(ctx.Err()), err, "the server closed the stream before the run had ended"))
+	}
+}
+
+// eventData is what is read of the data of any event.
+type eventData struct {
+	Text  string      `json:"text"`
+	Tool  string      `json:"tool"`
+	Error *fault.Body `json:"error"`
+	Calls []chat.Call `json:"calls"`
+}
+
+// follow prints a run as it goes on, and gives its error.
+func (a *app) follow(events iter.Seq2[run.Event, error]) error {
+	live := a.coloured(a.stdout) && !a.json
+	reply := ""
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		var d eventData
+		if len(e.Data) > 0 {
+			if err := json.Unmarshal(e.Data, &d); err != nil {
+				return fault.Wrap(fault.Unavailable, err, "event %s cannot be read", e.Type)
+			}
+		}
+		if a.json {
+			if err := a.printLine(e); err != nil {
+				return err
+			}
+		} else {
+			a.show(e.Type, d, live)
+		}
+		if e.Type == run.MessageCompleted {
+			reply = d.Text
+		}
+		if e.Type.Terminal() {
+			return a.ended(e.Type, d, reply, live)
+		}
+	}
+	return fault.New(fault.Unavailable, "the run's events ended before the run")
+}
+
+func (a *app) show(t run.EventType, d eventData, live bool) {
+	switch {
+	case t == run.MessageDelta && live:
+		_, _ = fmt.Fprint(a.stdout, d.Text)
+	case t == run.MessageCompleted && live:
+		a.say("")
+	case t == run.ToolStarted && a.coloured(a.stderr):
+		a.note("%s", a.paint(dim, "· "+d.Tool))
+	}
+}
+
+func (a *app) ended(t run.EventType, d eventData, reply string, live bool) error {
+	if t == run.RunCompleted {
+		if !live && !a.json {
+			a.say("%s", reply)
+		}
+		return nil
+	}
+	if d.Error == nil {
+		return fault.New(fault.Internal, "the run ended with %s", t)
+	}
+	kind, _ := fault.ParseKind(d.Error.Kind)
+	return fault.New(kind, "%s", d.Error.Message)
+}

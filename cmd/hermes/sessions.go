@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+func (a *app) sessionsCommand() *cobra.Command {
+	list := func(cmd *cobra.Command, _ []string) error { return a.listSessions(cmd.Context()) }
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show, search and delete conversations", Args: cobra.NoArgs, RunE: list}
+	cmd.AddCommand(
+		&cobra.Command{Use: "list", Short: "List sessions, newest first", Args: cobra.NoArgs, RunE: list},
+		&cobra.Command{
+			Use: "show ID", Short: "Print a session's messages", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.showSession(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "search WORDS", Short: "Find messages", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.searchSessions(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "export ID", Short: "Print a session as JSON lines", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.exportSession(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "delete ID", Short: "Delete a session with its messages", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.deleteSession(cmd.Context(), args[0]) },
+		},
+	)
+	return cmd
+}
+
+// sessionsOf is where sessions are: a server, or the state itself.
+type sessionsOf interface {
+	List(ctx context.Context) ([]session.Session, error)
+	Messages(ctx context.Context, id string) ([]session.Message, error)
+	Search(ctx context.Context, query string) (session.Found, error)
+	Delete(ctx context.Context, id string) error
+}
+
+// withSessions calls fn with the sessions of a server, or of the state opened here.
+func (a *app) withSessions(ctx context.Context, fn func(sessionsOf) error) error {
+	if c, ok := a.running(); ok {
+		return fn(remoteSessions{c})
+	}
+	sys, err := a.openState()
+	if err != nil {
+		return err
+	}
+	defer sys.Close()
+	return fn(localSessions{sys.Store()})
+}
+
+type remoteSessions struct{ c *client }
+
+func (r remoteSessions) List(ctx context.Context) ([]session.Session, error) {
+	var out struct {
+		Sessions []session.Session `json:"sessions"`
+	}
+	err := r.c.get(ctx, "/api/sessions", nil, &out)
+	return out.Sessions, err
+}
+
+func (r remoteSessions) Messages(ctx context.Context, id string) ([]session.Message, error) {
+	var out struct {
+		Messages []session.Message `json:"messages"`
+	}
+	err := r.c.get(ctx, "/api/sessions/"+url.PathEscape(id)+"/messages", nil, &out)
+	return out.Messages, err
+}
+
+func (r remoteSessions) Search(ctx context.Context, query string) (session.Found, error) {
+	var out session.Found
+	err := r.c.get(ctx, "/api/search", url.Values{"q": {query}}, &out)
+	return out, err
+}
+
+func (r remoteSessions) Delete(ctx context.Context, id string) error {
+	return r.c.call(ctx, http.MethodDelete, "/api/sessions/"+url.PathEscape(id), nil, nil)
+}
+
+type localSessions struct{ store session.Store }
+
+func (l localSessions) scope() session.Scope { return session.ScopeOf(principal.Local()) }
+
+func (l localSessions) List(ctx context.Context) ([]session.Session, error) {
+	return l.store.Sessions(ctx, l.scope(), session.ListOptions{})
+}
+
+func (l localSessions) Messages(ctx context.Context, id string) ([]session.Message, error) {
+	return l.store.Messages(ctx, l.scope(), id, 0, 0)
+}
+
+func (l localSessions) Search(ctx context.Context, query string) (session.Found, error) {
+	return l.store.Search(ctx, l.scope(), query, 20)
+}
+
+func (l localSessions) Delete(ctx context.Context, id string) error {
+	return l.store.DeleteSession(ctx, l.scope(), id)
+}
+
+func (a *app) listSessions(ctx context.Context) error {
+	return a.withSessions(ctx, func(s sessionsOf) error {
+		list, err := s.List(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(append([]session.Session{}, list...))
+		}
+		var rows [][]string
+		for _, s := range list {
+			rows = append(rows, []string{s.ID, s.Agent, fmt.Sprint(s.Messages), s.Updated.Local().Format(time.DateTime), oneLine(s.Title, 50)})
+		}
+		return a.table([]string{"ID", "AGENT", "MESSAGES", "UPDATED", "TITLE"}, rows)
+	})
+}
+
+func (a *app) showSession(ctx context.Context, id string) error {
+	return a.withSessions(ctx, func(s sessionsOf) error {
+		messages, err := s.Messages(ctx, id)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(append([]session.Message{}, messages...))
+		}
+		for _, m := range messages {
+			a.printMessage(m)
+		}
+		return nil
+	})
+}
+
+func (a *app) printMessage(m session.Message) {
+	switch m.Role {
+	case chat.User:
+		a.say("%s %s", a.paintOut(bold, "user:"), m.Text())
+	case chat.Assistant:
+		if m.Content != "" {
+			a.say("%s %s", a.paintOut(green, "assistant:"), m.Content)
+		}
+		for _, c := range m.Calls {
+			a.say("%s %s %s", a.paintOut(dim, "call:"), c.Name, c.Arguments)
+		}
+	case chat.Tool:
+		a.say("%s %s %s", a.paintOut(dim, "result:"), m.Name, oneLine(m.Content, 400))
+	}
+}
+
+func (a *app) exportSession(ctx context.Context, id string) error {
+	return a.withSessions(ctx, func(s sessionsOf) error {
+		messages, err := s.Messages(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			if err := a.printLine(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (a *app) searchSessions(ctx context.Context, query string) error {
+	return a.withSessions(ctx, func(s sessionsOf) error {
+		found, err := s.Search(ctx, query)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(found)
+		}
+		var rows [][]string
+		for _, h := range found.Hits {
+			rows = append(rows, []string{h.Session, fmt.Sprint(h.Seq), string(h.Role), oneLine(h.Snippet, 80)})
+		}
+		if found.More {
+			a.note("there are more hits: give more words")
+		}
+		if found.Note != "" {
+			a.note("%s", found.Note)
+		}
+		return a.table([]string{"SESSION", "MESSAGE", "ROLE", "TEXT"}, rows)
+	})
+}
+
+func (a *app) deleteSession(ctx context.Context, id string) error {
+	return a.withSessions(ctx, func(s sessionsOf) error {
+		if err := s.Delete(ctx, id); err != nil {
+			return err
+		}
+		a.note("deleted %s", id)
+		return nil
+	})
+}

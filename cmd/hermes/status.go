@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/reload"
+	"github.com/hermes-runtime/hermes/runtime/server/api"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show what the server runs: generation, stale files, drains, health, load",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var s api.Status
+			if err := a.remote().get(cmd.Context(), "/api/status", nil, &s); err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(s)
+			}
+			return a.printStatus(s)
+		},
+	}
+}
+
+func (a *app) printStatus(s api.Status) error {
+	rows := [][]string{
+		{"version", s.Version},
+		{"process", fmt.Sprint(s.PID)},
+		{"up", time.Since(s.Started).Round(time.Second).String()},
+		{"generation", fmt.Sprintf("%d since %s", s.Reload.Generation, s.Reload.Since.Local().Format(time.DateTime))},
+		{"inputs", fmt.Sprintf("%d files, %.12s", s.Reload.Inputs, s.Reload.InputsDigest)},
+		{"watching", s.Reload.Watching},
+		{"runs", fmt.Sprint(s.Load.Runs)},
+	}
+	if err := a.table(nil, rows); err != nil {
+		return err
+	}
+	a.printHealth(s)
+	a.printStale(s.Reload.Stale)
+	if len(s.Reload.Pending) > 0 {
+		a.say("\n%s %s", a.paintOut(yellow, "changes on disk, not loaded:"), strings.Join(s.Reload.Pending, ", "))
+	}
+	if len(s.Reload.RestartOnly) > 0 {
+		a.say("\n%s %s", a.paintOut(yellow, "waits for a restart:"), strings.Join(s.Reload.RestartOnly, ", "))
+	}
+	return nil
+}
+
+// printHealth prints what is not as it should be.
+func (a *app) printHealth(s api.Status) {
+	for _, d := range s.Draining {
+		a.say("\ndraining: generation %d, %d holders, for %s", d.Generation, d.Holders, time.Since(d.Since).Round(time.Second))
+	}
+	for _, t := range s.Tools {
+		a.say("\n%s %s: %s %s", a.paintOut(yellow, "tool"), t.Name, t.Health, t.Reason)
+	}
+	for _, c := range s.Checks {
+		if !c.OK {
+			a.say("\n%s %s (%s): %s", a.paintOut(yellow, "check failed:"), c.Kind, c.Pos, c.Error)
+		}
+	}
+	for _, m := range s.Undeclared {
+		a.say("\n%s %s is named by no file and offered to nobody", a.paintOut(yellow, "undeclared module:"), m)
+	}
+}
+
+// printStale prints changes that are not in force, with file, line and fix.
+func (a *app) printStale(stale []reload.Stale) {
+	for _, s := range stale {
+		a.say("\n%s %s (%s, since %s): the last good version stays in force", a.paintOut(red, "stale:"), s.Path, s.Change, s.Since.Local().Format(time.TimeOnly))
+		if s.With != "" {
+			a.say("  held back beside %s", s.With)
+		}
+		for _, d := range s.Report {
+			a.say("  %s:%d: %s: %s", d.Path, d.Line, d.Summary, d.Detail)
+		}
+	}
+}

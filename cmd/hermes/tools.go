@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools"
+)
+
+func (a *app) toolsCommand() *cobra.Command {
+	list := func(cmd *cobra.Command, _ []string) error { return a.listTools(cmd.Context()) }
+	cmd := &cobra.Command{Use: "tools", Short: "List, show, call and inspect tools", Args: cobra.NoArgs, RunE: list}
+	cmd.AddCommand(
+		&cobra.Command{Use: "list", Short: "List declared tools", Args: cobra.NoArgs, RunE: list},
+		&cobra.Command{
+			Use: "show NAME", Short: "Show a tool's declaration and the definition a model gets", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.showTool(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "call NAME [ARGUMENTS]", Short: "Run one tool with no model, through the whole pipeline", Args: cobra.RangeArgs(1, 2),
+			Long: "Runs one tool as a model's call would: ARGUMENTS is a JSON object (default {}; - reads\nstandard input) and is repaired, validated, limited and bounded alike. Prints the result;\nexit code 1 if it is an error.",
+			RunE: func(cmd *cobra.Command, args []string) error { return a.callTool(cmd.Context(), args) },
+		},
+		&cobra.Command{
+			Use: "inspect FILE.wasm", Short: "Show what a module is, imports and wants", Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return a.inspect(args[0]) },
+		},
+	)
+	return cmd
+}
+
+type toolView struct {
+	Name       string          `json:"name"`
+	Toolset    string          `json:"toolset"`
+	Kind       string          `json:"kind"`
+	Source     string          `json:"source"`
+	Effect     string          `json:"effect"`
+	Idempotent bool            `json:"idempotent"`
+	Parallel   bool            `json:"parallel"`
+	Untrusted  bool            `json:"untrusted"`
+	Declared   string          `json:"declared"`
+	Overrides  string          `json:"overrides,omitempty"`
+	Summary    string          `json:"description"`
+	Definition json.RawMessage `json:"definition,omitempty"`
+}
+
+func viewTool(t *registry.Tool) toolView {
+	return toolView{
+		Name: string(t.Name), Toolset: t.Toolset, Kind: t.Kind, Source: t.Source, Effect: string(t.Traits.Effect),
+		Idempotent: t.Traits.Idempotent, Parallel: t.Traits.Parallel, Untrusted: t.Traits.Untrusted,
+		Declared: t.Pos, Overrides: t.Overrides, Summary: t.Description,
+	}
+}
+
+func (a *app) listTools(ctx context.Context) error {
+	d, err := a.describe(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	views := []toolView{}
+	var rows [][]string
+	for _, name := range d.registry.Names() {
+		t, _ := d.registry.Tool(name)
+		v := viewTool(t)
+		views = append(views, v)
+		rows = append(rows, []string{v.Name, v.Toolset, v.Kind, v.Effect, oneLine(v.Summary, 60)})
+	}
+	if a.json {
+		return a.printJSON(views)
+	}
+	return a.table([]string{"NAME", "TOOLSET", "KIND", "EFFECT", "DESCRIPTION"}, rows)
+}
+
+func (a *app) showTool(ctx context.Context, name string) error {
+	d, err := a.describe(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	t, ok := d.registry.Tool(tool.Name(name))
+	if !ok {
+		return fault.New(fault.NotFound, "there is no tool %q; hermes tools list shows them", name)
+	}
+	view, err := d.registry.View(registry.ViewSpec{Agent: "example", Tools: []string{name}, Vars: exampleVars()})
+	if err != nil {
+		return err
+	}
+	def, err := view.Definition(t.Name)
+	if err != nil {
+		return err
+	}
+	v := viewTool(t)
+	v.Definition = def.JSON
+	if a.json {
+		return a.printJSON(v)
+	}
+	return a.printTool(v)
+}
+
+// exampleVars stand for an agent's in late descriptions.
+func exampleVars() map[string]any {
+	return map[string]any{"agent": map[string]any{"name": "example", "budget": map[string]any{
+		"iterations": int64(90), "tool_calls": int64(200), "tokens": int64(0), "cost": 0.0, "wall": "30m0s",
+	}}}
+}
+
+func (a *app) printTool(v toolView) error {
+	rows := [][]string{
+		{"name", v.Name},
+		{"toolset", v.Toolset},
+		{"handler", v.Kind + " " + v.Source},
+		{"effect", v.Effect},
+		{"idempotent", fmt.Sprint(v.Idempotent)},
+		{"parallel", fmt.Sprint(v.Parallel)},
+		{"untrusted", fmt.Sprint(v.Untrusted)},
+		{"declared", v.Declared},
+	}
+	if v.Overrides != "" {
+		rows = append(rows, []string{"overrides", v.Overrides})
+	}
+	if err := a.table(nil, rows); err != nil {
+		return err
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, v.Definition, "", "  "); err != nil {
+		return fmt.Errorf("formatting definition: %w", err)
+	}
+	a.say("\n%s", pretty.String())
+	return nil
+}
+
+// toolAnswer is the result of a single call, as /api/tools/{t}/call answers it.
+type toolAnswer struct {
+	Result json.RawMessage `json:"result"`
+	Failed bool            `json:"failed"`
+}
+
+func (a *app) callTool(ctx context.Context, args []string) error {
+	arguments := "{}"
+	if len(args) == 2 {
+		text, err := a.inputText(args[1:])
+		if err != nil {
+			return err
+		}
+		arguments = text
+	}
+	answer, err := a.toolAnswer(ctx, args[0], arguments)
+	if err != nil {
+		return err
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, answer.Result, "", "  "); err != nil {
+		return fmt.Errorf("formatting result: %w", err)
+	}
+	a.say("%s", pretty.String())
+	if answer.Failed {
+		return exitError(1)
+	}
+	return nil
+}
+
+func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswer, error) {
+	if c, ok := a.running(); ok {
+		var out toolAnswer
+		err := c.call(ctx, http.MethodPost, "/api/tools/"+url.PathEscape(name)+"/call", map[string]any{"arguments": arguments}, &out)
+		return out, err
+	}
+	sys, err := a.open(ctx)
+	if err != nil {
+		return toolAnswer{}, err
+	}
+	defer sys.Close()
+	lease, release, err := sys.Holder().Acquire()
+	if err != nil {
+		return toolAnswer{}, err
+	}
+	defer release()
+	view, err := lease.Registry.View(registry.ViewSpec{Tools: []string{name}, Vars: exampleVars()})
+	if err != nil {
+		return toolAnswer{}, err
+	}
+	o := sys.Dispatch().Dispatch(ctx, dispatch.Request{
+		View: view, Call: chat.Call{ID: "call_cli", Name: name, Arguments: arguments}, Run: "cli", Step: "0/tool/0",
+		Principal: principal.Local(), Generation: lease.Number,
+	})
+	return toolAnswer{Result: json.RawMessage(o.Content), Failed: o.Failed}, nil
+}
+
+func (a *app) inspect(file string) error {
+	wasm, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	if err != nil {
+		return fault.Wrap(fault.NotFound, err, "%s cannot be read: %v", file, err)
+	}
+	report, err := wasmtools.Inspect(wasm)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "%s: %s", file, explain(err))
+	}
+	if a.json {
+		return a.printJSON(report)
+	}
+	return a.printReport(report)
+}

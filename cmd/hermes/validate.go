@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+)
+
+func (a *app) validateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate",
+		Short: "Check every file and print every mistake",
+		Long:  "Loads the project's files without touching its state, and prints all diagnostics.\nExit code 2 if there are errors; warnings alone are exit code 0.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, diags, err := a.load(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				if err := a.printJSON(config.JSON(diags, cfg)); err != nil {
+					return err
+				}
+			} else {
+				a.render(cfg, diags)
+			}
+			if diags.HasErrors() {
+				return exitError(exitUsage)
+			}
+			if !a.json {
+				a.valid(cfg, diags)
+			}
+			return nil
+		},
+	}
+}
+
+// valid says that all is well, and what that covers.
+func (a *app) valid(cfg *config.Config, diags hcl.Diagnostics) {
+	a.say("%s %d agents, %d models, %d tools, %d toolsets; %d warnings", a.paintOut(green, "Valid:"),
+		len(cfg.Agents), len(cfg.Models), len(cfg.Tools), len(cfg.Toolsets), len(diags))
+}

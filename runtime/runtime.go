@@ -1,0 +1,286 @@
+// Package runtime assembles the daemon: it opens the state, joins the parts, serves,
+// and stops everything in reverse.
+//
+// A Go program embeds hermes with it and adds its own native functions:
+//
+//	sys, err := runtime.New(runtime.Options{ConfigDir: "agents", HostFuncs: mine})
+//	defer sys.Close()
+//	err = sys.Serve(ctx)
+//
+// # Lifecycle
+//
+//	New ── lock, database, caches ──► Load ── first generation ──► Serve ──► Close
+//
+// What New opened Close closes, last first, also after a failed Load.
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/hostfuncs/std"
+	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/artifact"
+	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/egress"
+	"github.com/hermes-runtime/hermes/runtime/events"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/reload"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/store/lock"
+	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
+	"github.com/hermes-runtime/hermes/wasmtools"
+)
+
+// Options say what to run. Only ConfigDir is needed.
+type Options struct {
+	// ConfigDir, ToolsDirs and State are --config, --tools and --state; empty: the
+	// defaults of the language. State may end in ?synchronous=normal|full.
+	ConfigDir string
+	ToolsDirs []string
+	State     string
+	Vars      map[string]string
+	VarFiles  []string
+
+	Listen  string // overrides server.listen
+	Lenient bool   // start without what does not load
+	NoWatch bool   // overrides runtime.watch
+
+	// HostFuncs are native functions beside the standard families. A name that exists
+	// already is an error.
+	HostFuncs []hostfuncs.Func
+	Version   string
+	Log       *slog.Logger // nil: discarded
+}
+
+// System is a daemon. New opens it, Close closes it.
+type System struct {
+	o     Options
+	log   *slog.Logger
+	paths config.Paths
+
+	lock      *lock.Lock
+	db        *sqlite.DB
+	results   *artifact.Store
+	wasm      *wasmtools.Runtime
+	checks    *check.Cache
+	holder    *snapshot.Holder
+	provision *provision.Provisioner
+	reloader  *reload.Reloader
+	hub       *events.Hub
+	dispatch  *dispatch.Dispatcher
+	loop      *agent.Loop
+	funcs     []hostfuncs.Func
+
+	started time.Time
+	closers []func() // last opened, first closed
+	once    sync.Once
+}
+
+// New takes the state and opens everything in it. A state that somebody else holds is
+// fault.Unavailable and names the owner.
+func New(o Options) (*System, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &System{o: o, log: o.Log, holder: snapshot.NewHolder(), started: time.Now()}
+	if err := s.open(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *System) open() error {
+	paths, synchronous, err := Locate(s.o.ConfigDir, s.o.ToolsDirs, s.o.State)
+	if err != nil {
+		return err
+	}
+	s.paths = paths
+	if err := makeState(paths.State); err != nil {
+		return err
+	}
+	for _, open := range []func() error{s.openLock, func() error { return s.openStore(synchronous) }, s.openTools, s.openLoop} {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeState creates the state directory, for its owner alone.
+func makeState(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the state directory %q cannot be created (%s): give a writable one with --state", dir, reason(err))
+	}
+	return nil
+}
+
+func reason(err error) string {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func (s *System) onClose(f func()) { s.closers = append(s.closers, f) }
+
+func (s *System) openLock() error {
+	l, err := lock.Acquire(s.paths.State)
+	if err != nil {
+		return err
+	}
+	s.lock = l
+	s.onClose(func() { s.report("releasing state lock", l.Release()) })
+	return nil
+}
+
+func (s *System) openStore(synchronous sqlite.Synchronous) error {
+	db, err := sqlite.Open(context.Background(), filepath.Join(s.paths.State, "hermes.db"), sqlite.Options{Synchronous: synchronous, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.db = db
+	s.onClose(func() { s.report("closing database", db.Close()) })
+	s.results, err = artifact.Open(filepath.Join(s.paths.State, "results"))
+	if err != nil {
+		return err
+	}
+	s.onClose(func() { s.report("closing stored results", s.results.Close()) })
+	return nil
+}
+
+func (s *System) openTools() error {
+	guard := egress.New(egress.Options{Log: s.log})
+	s.onClose(guard.Close)
+	wasm, err := wasmtools.Open(wasmtools.Options{CacheDir: filepath.Join(s.paths.State, "cache", "wasm"), Log: s.log, Egress: guard})
+	if err != nil {
+		return fmt.Errorf("opening WASM runtime: %w", err)
+	}
+	s.wasm = wasm
+	s.onClose(func() { s.report("closing WASM runtime", wasm.Close(context.Background())) })
+	s.checks = check.New(check.Options{Log: s.log})
+	s.onClose(s.checks.Close)
+	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard, Log: s.log}, s.o.HostFuncs)
+	return err
+}
+
+// Funcs are the standard native functions and more; a name in both is an error.
+func Funcs(deps std.Deps, more []hostfuncs.Func) ([]hostfuncs.Func, error) {
+	all := slices.Concat(std.Funcs(deps), more)
+	seen := map[string]bool{}
+	for _, f := range all {
+		if seen[f.Name] {
+			return nil, fault.New(fault.Exists, "native function %q is there twice", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	return all, nil
+}
+
+func (s *System) openLoop() error {
+	s.provision = provision.New(provision.Options{Funcs: s.funcs, Wasm: s.wasm, Checks: s.checks, Log: s.log})
+	s.onClose(s.holder.Close)
+	s.onClose(s.provision.Close)
+	s.reloader = reload.New(reload.Options{
+		Load: config.Options{
+			Paths: s.paths, Vars: s.o.Vars, VarFiles: s.o.VarFiles, Funcs: s.funcs, Cache: config.NewCache(),
+		},
+		Build: s.provision, Holder: s.holder, Log: s.log, Watch: !s.o.NoWatch, Listen: s.o.Listen,
+	})
+	s.hub = events.New(s.db, s.log)
+	s.onClose(s.hub.Close)
+	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Log: s.log})
+	s.onClose(s.dispatch.Close)
+	s.loop = agent.New(agent.Options{
+		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Log: s.log,
+	})
+	s.onClose(s.endRuns)
+	return s.loop.Recover(context.Background())
+}
+
+// endRuns lets runs finish within runtime.shutdown_timeout, then cancels them.
+func (s *System) endRuns() {
+	timeout := 30 * time.Second
+	if lease, release, err := s.holder.Acquire(); err == nil {
+		timeout = lease.Config.Runtime.ShutdownTimeout
+		release()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	s.loop.Close(ctx)
+}
+
+// Load builds the first generation. The diagnostics are all there are, warnings too;
+// with errors and without Lenient the error is fault.Invalid and nothing is live.
+func (s *System) Load(ctx context.Context) (hcl.Diagnostics, error) {
+	outcome, err := s.reloader.Start(ctx, s.o.Lenient)
+	if err != nil {
+		return outcome.Diagnostics, err
+	}
+	for name, a := range s.live().Agents {
+		s.log.Info("agent ready", "agent", name, "model", a.Model.Label, "provider", a.Model.Model.Provider, "tools", a.View.Len())
+	}
+	return outcome.Diagnostics, nil
+}
+
+// live peeks at the live generation, for start-up only.
+func (s *System) live() *snapshot.Snapshot {
+	lease, release, err := s.holder.Acquire()
+	if err != nil {
+		return &snapshot.Snapshot{Config: &config.Config{}}
+	}
+	defer release()
+	return lease.Snapshot
+}
+
+// Paths are the directories in use.
+func (s *System) Paths() config.Paths { return s.paths }
+
+// Holder gives the generations.
+func (s *System) Holder() *snapshot.Holder { return s.holder }
+
+// Loop runs turns.
+func (s *System) Loop() *agent.Loop { return s.loop }
+
+// Hub gives the events of runs.
+func (s *System) Hub() *events.Hub { return s.hub }
+
+// Dispatch runs single tool calls.
+func (s *System) Dispatch() *dispatch.Dispatcher { return s.dispatch }
+
+// Store is the database.
+func (s *System) Store() *sqlite.DB { return s.db }
+
+// Reloader reloads.
+func (s *System) Reloader() *reload.Reloader { return s.reloader }
+
+// Close ends runs (within the shutdown timeout), closes generations, and gives the
+// state back. It may be called more than once.
+func (s *System) Close() {
+	s.once.Do(func() {
+		for _, f := range slices.Backward(s.closers) {
+			f()
+		}
+	})
+}
+
+func (s *System) report(doing string, err error) {
+	if err != nil {
+		s.log.Error(doing, "err", err)
+	}
+}
