@@ -58,15 +58,12 @@ func asWritten(name string) tool.Name {
 // has the name.
 func withoutTokens(name string) (bare string, ok bool) {
 	for {
-		before, rest, found := strings.Cut(name, "<|")
-		if !found {
-			return strings.TrimSpace(name), ok
-		}
+		before, rest, opened := strings.Cut(name, "<|")
 		_, after, closed := strings.Cut(rest, "|>")
-		if !closed {
-			return name, ok
+		if !opened || !closed {
+			return strings.TrimSpace(bare + name), ok
 		}
-		name, ok = before+after, true
+		bare, name, ok = bare+before, after, true
 	}
 }
 
