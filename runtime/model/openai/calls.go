@@ -29,15 +29,11 @@ type calls struct {
 
 // slot is one call.
 type slot struct {
-	index   int // -1: none was given
-	id      string
-	name    string
-	args    strings.Builder
-	started int // number of the chunk that opened it
+	index int // -1: none was given
+	id    string
+	name  string
+	args  arrival
 }
-
-// complete says whether the arguments are a whole object, so that no more can follow.
-func (s *slot) complete() bool { return isObject(strings.TrimSpace(s.args.String())) }
 
 // add takes the deltas of one chunk and gives the number of bytes they add.
 func (c *calls) add(deltas []*callDelta) int {
@@ -58,16 +54,13 @@ func (c *calls) add(deltas []*callDelta) int {
 }
 
 func (c *calls) fill(s *slot, d *callDelta) int {
-	before := len(s.name) + s.args.Len()
 	if s.id == "" {
 		s.id = string(d.ID)
 	}
+	before := len(s.name)
 	s.name = c.joinName(s.name, string(d.Function.Name))
-	arguments := string(d.Function.Arguments)
-	if !(s.complete() && arguments == s.args.String()) { // else sent again, whole
-		s.args.WriteString(arguments)
-	}
-	return len(s.name) + s.args.Len() - before
+	s.args.add(string(d.Function.Arguments))
+	return len(s.name) - before + len(d.Function.Arguments)
 }
 
 // joinName adds what a delta says about the name to what is known: nothing, the rest,
@@ -130,10 +123,10 @@ func (c *calls) opens(s *slot, d *callDelta, index int, touched []*slot) bool {
 		return true // the same id twice
 	case index < 0 && slices.Contains(touched, s):
 		return true // two entries of one list are two calls
-	case s.complete():
-		again := s.name == name && (arguments == "" || arguments == s.args.String())
+	case s.args.complete:
+		again := s.name == name && (arguments == "" || arguments == s.args.text.String())
 		return !again
-	case s.args.Len() > 0:
+	case s.args.text.Len() > 0:
 		return false
 	}
 	// No arguments so far: the rest of a name, the name again, or the next call.
@@ -164,10 +157,10 @@ func (c *calls) done(cut bool) []chat.Call {
 	var out []chat.Call
 	ids := map[string]int{}
 	for i, s := range c.slots {
-		if s.name == "" && strings.TrimSpace(s.args.String()) == "" {
+		arguments := s.args.text.String()
+		if s.name == "" && strings.TrimSpace(arguments) == "" {
 			continue // neither a name nor arguments: no call
 		}
-		arguments := s.args.String()
 		last := i == len(c.slots)-1
 		out = append(out, chat.Call{
 			ID: unique(s.id, ids), Name: s.name, Arguments: arguments,

@@ -181,7 +181,7 @@ func (r *report) kind() (fault.Kind, error) {
 	switch {
 	case has("insufficient_quota", "billing", "insufficient_balance"), r.status == http.StatusPaymentRequired:
 		return fault.Exhausted, model.ErrQuota
-	case has("context_length_exceeded"):
+	case has("context_length", "context_size"), strings.Contains(r.message, "maximum context length"):
 		return fault.TooLarge, nil
 	case r.status != 0:
 		return model.KindOfStatus(r.status), nil
