@@ -194,6 +194,15 @@ func (m *Module) run(in input) (out []byte, code int32) {
 	return out, callOK
 }
 
+// Call makes one call without a host, for tests: the result is JSON.
+func (m *Module) Call(tool string, arguments []byte) ([]byte, error) {
+	out, code := m.run(input{Tool: tool, Arguments: arguments})
+	if code != callOK {
+		return nil, errors.New(string(out))
+	}
+	return out, nil
+}
+
 // tool finds a tool; a module with one tool answers to any name, so that a declaration
 // can rename it.
 func (m *Module) tool(name string) *Definition {

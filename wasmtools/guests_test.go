@@ -1,0 +1,59 @@
+package wasmtools
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/wasmtools/guests/guesttest"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// TestShippedGuests builds the guests as they are shipped and holds them against the same
+// tables that their native tests use.
+func TestShippedGuests(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "tools.d")
+	if msg, err := exec.Command("sh", "guests/build.sh", out).CombinedOutput(); err != nil {
+		t.Fatalf("building guests: %v\n%s", err, msg)
+	}
+	r := open(t, Options{})
+	for name, abi := range map[string]module.ABI{"text_stats": module.Reactor, "json_query": module.Reactor, "csv_query": module.Command} {
+		t.Run(name, func(t *testing.T) {
+			wasm, err := os.ReadFile(filepath.Join(out, name+".wasm"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tl := bind(t, r, wasm, Spec{Name: "renamed"})
+			rep := tl.module.Report()
+			if rep.ABI != abi || len(rep.Capabilities) > 0 {
+				t.Errorf("ABI %s, capabilities %v", rep.ABI, rep.Capabilities)
+			}
+			if tool, ok := rep.Descriptor.Tool(name); !ok || tool.Description == "" || len(tool.InputSchema) == 0 {
+				t.Errorf("descriptor %+v, %v", rep.Descriptor, rep.DescriptorErr)
+			}
+			if diff := cmp.Diff([]string(nil), tl.Warnings()); diff != "" {
+				t.Error(diff)
+			}
+			cases, err := guesttest.Load(filepath.Join("guests", name, "testdata", "cases.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range cases {
+				t.Run(c.Name, func(t *testing.T) {
+					got, err := invoke(t, t.Context(), tl, string(c.Args))
+					if err != nil {
+						err = errors.New(fault.Message(err))
+					}
+					if diff := c.Check([]byte(got), err); diff != "" {
+						t.Error(diff)
+					}
+				})
+			}
+		})
+	}
+}
