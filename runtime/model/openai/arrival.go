@@ -21,7 +21,7 @@ func (a *arrival) add(piece string) {
 		switch {
 		case strings.TrimSpace(piece) == "", piece == whole:
 			return
-		case strings.TrimSpace(whole) == "{}":
+		case a.standsIn():
 			*a = arrival{}
 		default:
 			a.complete, a.over = false, true
@@ -35,6 +35,11 @@ func (a *arrival) add(piece string) {
 		a.complete = isObject(strings.TrimSpace(a.text.String()))
 		a.over = !a.complete
 	}
+}
+
+// standsIn says whether all that came is an empty object.
+func (a *arrival) standsIn() bool {
+	return a.complete && a.text.Len() < 16 && strings.Join(strings.Fields(a.text.String()), "") == "{}"
 }
 
 // scan follows brackets and quotes; true: the outermost bracket has been closed.

@@ -123,6 +123,8 @@ func (c *calls) opens(s *slot, d *callDelta, index int, touched []*slot) bool {
 		return true // the same id twice
 	case index < 0 && slices.Contains(touched, s):
 		return true // two entries of one list are two calls
+	case s.args.standsIn() && d.ID != "" && string(d.ID) == s.id:
+		return false
 	case s.args.complete:
 		again := s.name == name && (arguments == "" || arguments == s.args.text.String())
 		return !again
