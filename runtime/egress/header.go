@@ -7,9 +7,10 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
-// ours are headers a caller cannot set: they frame the message, choose the host, or
-// steer the connection.
-func ours(name string) bool {
+// Reserved says whether a header is set by the sender alone: it frames the message,
+// chooses the host, or steers the connection. Callers' are dropped.
+func Reserved(name string) bool {
+	name = http.CanonicalHeaderKey(name)
 	switch name {
 	case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Keep-Alive", "Te",
 		"Trailer", "Upgrade", "Accept-Encoding", "Expect", "Http2-Settings":
@@ -47,7 +48,7 @@ func callerHeader(h http.Header, p *Policy) (http.Header, error) {
 			return nil, fault.New(fault.Invalid, "header %.80q is not a valid name", name)
 		}
 		name = http.CanonicalHeaderKey(name)
-		if ours(name) || injected[name] {
+		if Reserved(name) || injected[name] {
 			continue
 		}
 		for _, value := range values {
