@@ -1,0 +1,247 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/artifact"
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/events"
+	"github.com/hermes-runtime/hermes/runtime/late"
+	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/script"
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/schema"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// expr is a late expression made of a function.
+type expr func(vars map[string]any) (any, error)
+
+func (e expr) Eval(s *late.Scope) (any, error) { return e(s.Vars()) }
+func (e expr) Pos() string                     { return "test.hcl:1" }
+
+// says is a constant expression.
+func says(v any) expr { return func(map[string]any) (any, error) { return v, nil } }
+
+// world is a loop on a real store with the generations a test makes.
+type world struct {
+	t       *testing.T
+	db      *sqlite.DB
+	hub     *events.Hub
+	holder  *snapshot.Holder
+	loop    *agent.Loop
+	checks  *check.Cache
+	number  int64
+	tools   map[tool.Name]*registry.Tool
+	agent   config.Agent
+	model   config.Model
+	rules   []script.Rule
+	replace model.Provider // instead of the script
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "hermes.db"), sqlite.Options{Synchronous: sqlite.Normal, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := artifact.Open(filepath.Join(dir, "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, db: db, hub: events.New(db, log), holder: snapshot.NewHolder(), checks: check.New(check.Options{Log: log}),
+		tools: map[tool.Name]*registry.Tool{},
+		agent: config.Agent{Name: "a", Model: "m", Toolsets: []string{"*"}, Parallel: 8, ToolRefresh: "step", OnBusy: "queue", Budget: config.Budget{Iterations: 90, ToolCalls: 200}},
+		model: config.Model{Label: "m", ContextWindow: 128_000},
+	}
+	w.loop = agent.New(agent.Options{
+		Holder: w.holder, Dispatch: dispatch.New(dispatch.Options{Artifacts: results, Results: db, Log: log, Grace: time.Millisecond}),
+		Sessions: db, Runs: db, Hub: w.hub, Log: log,
+	})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		w.loop.Close(ctx)
+		w.holder.Close()
+		w.hub.Close()
+		w.checks.Close()
+		if err := errors.Join(results.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// tool declares one; params is a JSON Schema.
+func (w *world) tool(name tool.Name, traits tool.Traits, params string, call tool.HandlerFunc) {
+	w.t.Helper()
+	s, err := schema.Compile(json.RawMessage(params))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	t, err := (&registry.Tool{
+		Name: name, Toolset: "test", Description: "A tool of the test.", Schema: s, Traits: traits,
+		Limits: tool.Limits{Timeout: 10 * time.Second}, Bounds: tool.Bounds{MaxChars: 100_000, Overflow: tool.Store, Preview: 1500},
+		Handler: call, Kind: "native", Pos: "test.hcl:1",
+	}).Freeze()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.tools[name] = t
+}
+
+const open = `{"type":"object"}`
+
+// swap makes the declared state the next generation.
+func (w *world) swap() {
+	w.number++
+	reg := registry.Seal(slices.Collect(maps.Values(w.tools)), nil, w.checks)
+	view, err := reg.View(registry.ViewSpec{Agent: w.agent.Name, Toolsets: w.agent.Toolsets})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ag, m := w.agent, w.model
+	var p model.Provider = script.New(script.Options{Label: m.Label, Rules: w.rules, Delay: m.Delay})
+	if w.replace != nil {
+		p = w.replace
+	}
+	sm := &snapshot.Model{Model: &m, Provider: p}
+	w.holder.Swap(&snapshot.Snapshot{
+		Number: w.number, Config: &config.Config{}, Registry: reg,
+		Agents: map[string]*snapshot.Agent{ag.Name: {Agent: &ag, View: view, Model: sm}}, Models: map[string]*snapshot.Model{"m": sm},
+	}, 0)
+}
+
+// rule adds a rule: calls are "step tool {args}".
+func (w *world) rule(match string, reply expr, calls ...string) {
+	r := script.Rule{Pos: "test.hcl:1", Match: regexp.MustCompile(match)}
+	if reply != nil {
+		r.Reply = reply
+	}
+	for _, c := range calls {
+		f := strings.SplitN(c, " ", 3)
+		var args any
+		if len(f) == 3 {
+			if err := json.Unmarshal([]byte(f[2]), &args); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		call := script.Call{Tool: f[1], Step: int(f[0][0] - '0')}
+		if args != nil {
+			call.Args = says(args)
+		}
+		r.Calls = append(r.Calls, call)
+	}
+	w.rules = append(w.rules, r)
+}
+
+func user(text string) []chat.Message { return []chat.Message{{Role: chat.User, Content: text}} }
+
+func (w *world) start(t agent.Turn) *agent.Running {
+	w.t.Helper()
+	if t.Agent == "" {
+		t.Agent = "a"
+	}
+	if t.Principal.Name == "" {
+		t.Principal = principal.Local()
+	}
+	r, err := w.loop.Start(w.t.Context(), t)
+	if err != nil {
+		w.t.Fatalf("Start: %v", err)
+	}
+	return r
+}
+
+func (w *world) wait(r *agent.Running) agent.Outcome {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	o, err := r.Wait(ctx)
+	if err != nil {
+		w.t.Fatalf("waiting for run: %v", err)
+	}
+	return o
+}
+
+func (w *world) turn(t agent.Turn) (agent.Outcome, *agent.Running) {
+	w.t.Helper()
+	r := w.start(t)
+	return w.wait(r), r
+}
+
+// events gives all events of a run.
+func (w *world) events(r *agent.Running) []run.Event {
+	w.t.Helper()
+	var out []run.Event
+	for e, err := range w.hub.Subscribe(w.t.Context(), session.Scope{All: true}, r.ID, 0) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (w *world) messages(id string) []session.Message {
+	w.t.Helper()
+	m, err := w.db.Messages(w.t.Context(), session.Scope{All: true}, id, 0, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
+}
+
+// shape describes messages as "role:text" lines.
+func shape(messages []session.Message) []string {
+	var out []string
+	for _, m := range messages {
+		line := string(m.Role) + ":" + m.Text()
+		for _, c := range m.Calls {
+			line += " " + c.Name + c.Arguments
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// recorder is a handler that remembers.
+type recorder struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (r *recorder) handler(answer any) tool.HandlerFunc {
+	return func(_ context.Context, c *tool.Call) (tool.Result, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.calls = append(r.calls, string(c.Tool)+string(c.Arguments))
+		return tool.JSON(answer)
+	}
+}
