@@ -12,7 +12,7 @@ import (
 )
 
 // location is the address a schema is compiled under. It leads nowhere.
-const location = "urn:hermes:schema"
+const location = "hermes:///schema"
 
 // closed is the loader of schemas: it refuses everything. The library's own would
 // read files.
@@ -96,7 +96,7 @@ func explainCompile(err error) error {
 	)
 	switch {
 	case errors.As(err, &load):
-		return fault.New(fault.Invalid, "the schema: %q is outside the schema; only references into the schema itself (\"#/$defs/…\") and the standard dialects are allowed", excerpt(load.URL))
+		return fault.New(fault.Invalid, "the schema: %q is outside the schema; only references into the schema itself (\"#/$defs/…\") and the standard dialects are allowed", excerpt(strings.TrimPrefix(load.URL, "hermes:///")))
 	case errors.As(err, &draft):
 		return fault.New(fault.Invalid, "the schema: the dialect %q is not known; leave \"$schema\" out for 2020-12", excerpt(draft.URL))
 	case errors.As(err, &regex):

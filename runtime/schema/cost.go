@@ -121,18 +121,28 @@ func (s *Schema) affordable(v any) error {
 	if !s.costly {
 		return nil
 	}
-	c := counter{left: maxVisits}
-	if c.visit(s.compiled, v, 0); c.left < 0 {
+	if !cheap(s.compiled, v) {
 		return fault.New(fault.TooLarge, "the value: nested too deeply for the alternatives of this schema to be checked; send a simpler one")
 	}
 	return nil
+}
+
+// cheap says whether validating v against s takes at most maxVisits visits.
+func cheap(s *jsonschema.Schema, v any) bool {
+	c := counter{left: maxVisits}
+	c.visit(s, v, 0)
+	return c.left >= 0
 }
 
 type counter struct{ left int }
 
 // visit counts the schemas that validating v against s would visit, at most.
 func (c *counter) visit(s *jsonschema.Schema, v any, inPlaceDepth int) {
-	if c.left--; c.left < 0 || s == nil || s.Bool != nil || inPlaceDepth > MaxDepth {
+	if c.left--; c.left < 0 || s == nil || s.Bool != nil {
+		return
+	}
+	if inPlaceDepth > MaxSchemaNodes { // a reference to itself
+		c.left = -1
 		return
 	}
 	for _, sub := range inPlace(s) {

@@ -13,6 +13,7 @@ type fitter struct {
 	filled   bool // a default was filled in
 	depth    int  // of nested schemas, which references can make endless
 	trials   int  // readings of unions still allowed
+	costly   bool // of the schema: what is read from a string must be counted too
 }
 
 // A value deeper than maxFitDepth schemas, or with more than maxTrials readings of
@@ -31,7 +32,7 @@ func (f *fitter) fit(n *node, v any) any {
 		return v
 	}
 	f.depth++
-	v = convert(n.types, v)
+	v = f.convert(n, v)
 	for _, part := range n.parts {
 		v = f.fit(part, v)
 	}
@@ -131,6 +132,16 @@ func (f *fitter) reading(branches []*node, v any) any {
 		return v
 	}
 	return found
+}
+
+// convert is convert, except that a string is not read as something that would take
+// too long to validate.
+func (f *fitter) convert(n *node, v any) any {
+	out := convert(n.types, v)
+	if _, text := v.(string); text && f.costly && !cheap(n.schema, out) {
+		return v
+	}
+	return out
 }
 
 // convert reads v as one of the types wanted, if its own is not among them and

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ func (l *linter) schema(at string, v any) {
 		return
 	}
 	l.ref(at, m)
+	l.patterns(at, m)
 	l.types(at, m)
 	if !l.old {
 		l.old2020(at, m)
@@ -62,6 +64,24 @@ func (l *linter) ref(at string, m map[string]any) {
 		if scheme, _, found := strings.Cut(ref, ":"); found && scheme != "urn" {
 			l.report(at, "%q to %q: nothing outside the schema is read; copy the definition into \"$defs\" and refer to it as \"#/$defs/…\"", key, excerpt(ref))
 		}
+	}
+}
+
+// patterns compiles the patterns of m: the meta-schema's complaint would not say why.
+func (l *linter) patterns(at string, m map[string]any) {
+	if p, ok := m["pattern"].(string); ok {
+		l.pattern(at+"/pattern", p)
+	}
+	if named, ok := m["patternProperties"].(map[string]any); ok {
+		for _, p := range slices.Sorted(maps.Keys(named)) {
+			l.pattern(at+"/patternProperties", p)
+		}
+	}
+}
+
+func (l *linter) pattern(at, p string) {
+	if _, err := regexp.Compile(p); err != nil {
+		l.report(at, "the pattern %q is not RE2 syntax, which has no lookahead, lookbehind or backreference", excerpt(p))
 	}
 }
 

@@ -49,8 +49,10 @@ func distance(a, b string) int {
 }
 
 // Near ranks the candidates that a misspelt name was probably meant to be: those a few
-// edits away, then those that share a word with it; at most n, best first.
+// edits away, or if there are none, those that share a word with it; at most n, best
+// first.
 func Near(name string, candidates []string, n int) []string {
+	const byWord, maxWords = 1000, 100
 	type ranked struct {
 		name  string
 		score int
@@ -61,7 +63,7 @@ func Near(name string, candidates []string, n int) []string {
 		if d, ok := edits(name, c); ok {
 			found = append(found, ranked{c, d})
 		} else if shared := sharedWords(words, c); shared > 0 {
-			found = append(found, ranked{c, 1000 - shared})
+			found = append(found, ranked{c, byWord + maxWords - min(shared, maxWords)})
 		}
 	}
 	slices.SortFunc(found, func(a, b ranked) int {
@@ -69,6 +71,9 @@ func Near(name string, candidates []string, n int) []string {
 	})
 	out := make([]string, 0, n)
 	for _, f := range found[:min(n, len(found))] {
+		if f.score >= byWord && found[0].score < byWord {
+			break
+		}
 		out = append(out, f.name)
 	}
 	return out

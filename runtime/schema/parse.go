@@ -37,7 +37,7 @@ func (s *Schema) Parse(arguments string) (json.RawMessage, error) {
 
 // run fits v unless that would take too long, in which case validation says so.
 func (f *fitter) run(s *Schema, v any) any {
-	if s.costly && s.affordable(v) != nil {
+	if f.costly = s.costly; f.costly && s.affordable(v) != nil {
 		return v
 	}
 	return f.fit(s.plan, v)
