@@ -1,0 +1,160 @@
+package api
+
+import (
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/reload"
+	"github.com/hermes-runtime/hermes/runtime/server/route"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+)
+
+// maxWalk bounds how many files of the tools directories status looks at.
+const maxWalk = 20_000
+
+// Status is the answer of GET /api/status.
+type Status struct {
+	Version  string              `json:"version"`
+	PID      int                 `json:"pid"`
+	Started  time.Time           `json:"started"`
+	Stopping bool                `json:"stopping"`
+	Load     Load                `json:"load"`
+	Reload   reload.Status       `json:"reload"`
+	Draining []snapshot.Draining `json:"draining"`
+	Agents   []AgentStatus       `json:"agents"`
+	// Tools are those whose handler is not ready.
+	Tools  []ToolStatus  `json:"tools"`
+	Checks []CheckStatus `json:"checks"`
+	// Undeclared are modules in the tools directories that no file names, relative to
+	// the project.
+	Undeclared []string `json:"undeclared"`
+}
+
+// Load is what is under way.
+type Load struct {
+	Runs int `json:"runs"`
+}
+
+// AgentStatus is one agent with the model it uses.
+type AgentStatus struct {
+	Name  string `json:"name"`
+	Model string `json:"model"`
+	Tools int    `json:"tools"` // given, whatever their checks say
+}
+
+// ToolStatus is the health of one tool.
+type ToolStatus struct {
+	Name   string          `json:"name"`
+	Health registry.Health `json:"health"`
+	Reason string          `json:"reason,omitempty"`
+	Pos    string          `json:"pos,omitempty"`
+}
+
+// CheckStatus is the last answer of one check.
+type CheckStatus struct {
+	Kind  check.Kind `json:"kind"`
+	Pos   string     `json:"pos,omitempty"`
+	Asked bool       `json:"asked"`
+	OK    bool       `json:"ok"`
+	At    time.Time  `json:"at,omitzero"`
+	Error string     `json:"error,omitempty"`
+}
+
+func (h *handler) status(w http.ResponseWriter, _ *http.Request) error {
+	lease, release, err := h.Holder.Acquire()
+	if err != nil {
+		return err
+	}
+	defer release()
+	st := h.Reloader.Status()
+	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
+	return route.WriteJSON(w, http.StatusOK, Status{
+		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Stopping(), Load: Load{h.Loop.Load()},
+		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
+		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Undeclared: undeclared(lease.Config),
+	})
+}
+
+func agentStatus(s *snapshot.Snapshot) []AgentStatus {
+	out := []AgentStatus{}
+	for _, name := range agentNames(s) {
+		out = append(out, AgentStatus{name, s.Agents[name].Agent.Model, s.Agents[name].View.Len()})
+	}
+	return out
+}
+
+func toolStatus(reg *registry.Registry) []ToolStatus {
+	out := []ToolStatus{}
+	for _, name := range reg.Names() {
+		t, _ := reg.Tool(name)
+		if state, why := t.State(); state != registry.Ready {
+			out = append(out, ToolStatus{string(name), state, why, t.Pos})
+		}
+	}
+	return out
+}
+
+// checkStatus lists every distinct check, without probing.
+func (h *handler) checkStatus(reg *registry.Registry) []CheckStatus {
+	var specs []check.Spec
+	for _, name := range reg.Names() {
+		t, _ := reg.Tool(name)
+		specs = append(specs, t.Checks...)
+	}
+	for _, name := range reg.Toolsets() {
+		if set, ok := reg.Set(name); ok {
+			specs = append(specs, set.Checks...)
+		}
+	}
+	out, seen := []CheckStatus{}, map[string]bool{}
+	for _, s := range specs {
+		if seen[s.Key()] {
+			continue
+		}
+		seen[s.Key()] = true
+		state, asked := h.Checks.Peek(s)
+		out = append(out, CheckStatus{Kind: s.Kind, Pos: s.Pos, Asked: asked, OK: state.OK, At: state.At, Error: state.Err})
+	}
+	return out
+}
+
+// undeclared finds modules that lie in a tools directory and belong to no tool, which
+// is what a forgotten file looks like. Directories that cannot be read are left out:
+// the reload reports them.
+func undeclared(c *config.Config) []string {
+	known := map[string]bool{}
+	for _, t := range c.Tools {
+		if t.Wasm != nil {
+			known[t.Wasm.Module] = true
+		}
+	}
+	out, left := []string{}, maxWalk
+	for _, dir := range c.Paths.ToolsDirs {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if left--; left < 0 {
+				return filepath.SkipAll
+			}
+			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".wasm") && !known[path] {
+				out = append(out, relative(c.Paths.Project, path))
+			}
+			return nil
+		})
+	}
+	slices.Sort(out)
+	return out
+}
+
+func relative(project, path string) string {
+	if rel, err := filepath.Rel(project, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
