@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+func rows(messages ...chat.Message) []session.Message {
+	out := make([]session.Message, len(messages))
+	for i, m := range messages {
+		out[i] = session.Message{Seq: int64(i + 1), Message: m}
+	}
+	return out
+}
+
+func TestAssemble(t *testing.T) {
+	user := func(s string) chat.Message { return chat.Message{Role: chat.User, Content: s} }
+	says := func(s string, calls ...string) chat.Message {
+		m := chat.Message{Role: chat.Assistant, Content: s}
+		for _, c := range calls {
+			m.Calls = append(m.Calls, chat.Call{ID: c, Name: "t"})
+		}
+		return m
+	}
+	result := func(id string) chat.Message { return chat.Message{Role: chat.Tool, CallID: id, Content: "r" + id} }
+	closed := says("(This turn ended without an answer.)")
+	missing := chat.Message{Role: chat.Tool, CallID: "2", Name: "t", Failed: true, Content: `{"error":{"kind":"unavailable","message":"this call was never answered"}}`}
+
+	tests := []struct {
+		name string
+		in   []session.Message
+		want []chat.Message
+	}{
+		{"as it is", rows(user("a"), says("b")), []chat.Message{user("a"), says("b")}},
+		{
+			"results in the order of their calls, whatever arrived first",
+			rows(user("a"), says("", "1", "2"), result("2"), result("1"), says("b")),
+			[]chat.Message{user("a"), says("", "1", "2"), result("1"), result("2"), says("b")},
+		},
+		{"a call without a result gets one", rows(user("a"), says("", "1", "2"), result("1")), []chat.Message{user("a"), says("", "1", "2"), result("1"), missing}},
+		{"a turn without an answer is closed", rows(user("a"), user("b")), []chat.Message{user("a"), closed, user("b")}},
+		{"also after results", rows(user("a"), says("", "1"), result("1"), user("b")), []chat.Message{user("a"), says("", "1"), result("1"), closed, user("b")}},
+		{"a result of no call is left out", rows(user("a"), result("9"), says("b")), []chat.Message{user("a"), says("b")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, assemble(tt.in)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAssembleKeepsThePrefix(t *testing.T) {
+	all := rows(
+		chat.Message{Role: chat.User, Content: "a"}, chat.Message{Role: chat.Assistant, Calls: []chat.Call{{ID: "1"}}},
+		chat.Message{Role: chat.Tool, CallID: "1", Content: "r"}, chat.Message{Role: chat.Assistant, Content: "b"},
+		chat.Message{Role: chat.User, Content: "c"}, chat.Message{Role: chat.Assistant, Content: "d"},
+	)
+	whole := assemble(all)
+	for _, n := range []int{1, 3, 4, 5, 6} { // borders between steps
+		part := assemble(all[:n])
+		if diff := cmp.Diff(whole[:len(part)], part); diff != "" {
+			t.Errorf("the first %d messages are sent differently later (-later +then):\n%s", n, diff)
+		}
+	}
+}
+
+func TestToolStep(t *testing.T) {
+	for in, want := range map[string]string{"3/model": "3/tool/1", "12/model": "12/tool/1", "odd": "odd/tool/1"} {
+		if got := toolStep(in, 1); got != want {
+			t.Errorf("toolStep(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
