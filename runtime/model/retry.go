@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -126,20 +127,21 @@ func sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Interrupted is the error of a call whose context ended: the kind of the context's
-// cause, else Timeout or Canceled, with both in its chain. It must only be called
-// when ctx is done.
+// Interrupted is the error of a call whose context ended: kind and message of the
+// context's cause if that is a *fault.Error, else Timeout or Canceled, with both in
+// its chain. It must only be called when ctx is done.
 func Interrupted(ctx context.Context) *fault.Error {
 	cause := context.Cause(ctx)
-	kind := fault.KindOf(cause)
-	if kind == fault.Internal {
-		kind = fault.KindOf(ctx.Err())
-	}
+	chain := cause
 	if cause != ctx.Err() { //nolint:errorlint // identity: is there a cause of its own?
-		cause = fmt.Errorf("%w: %w", ctx.Err(), cause)
+		chain = fmt.Errorf("%w: %w", ctx.Err(), cause)
 	}
-	if kind == fault.Timeout {
-		return fault.Wrap(kind, cause, "the model call was cut off: its caller's time ran out")
+	var f *fault.Error
+	switch {
+	case errors.As(cause, &f):
+		return fault.Wrap(f.Kind, chain, "the model call was ended: %s", f.Message)
+	case errors.Is(cause, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fault.Wrap(fault.Timeout, chain, "the model call was cut off: its caller's time ran out")
 	}
-	return fault.Wrap(kind, cause, "the model call was canceled")
+	return fault.Wrap(fault.Canceled, chain, "the model call was canceled")
 }

@@ -101,7 +101,7 @@ func collect(ctx context.Context, p model.Provider, req *model.Request) (*model.
 }
 
 func (s suite) answers(t *testing.T) {
-	weather := chat.Call{ID: "call_1", Name: "get_weather", Arguments: `{"city":"Tromsø","id":9007199254740993,"html":"<a&b>"}`}
+	weather := chat.Call{ID: "call_1", Name: "get_weather", Arguments: `{"city":"Tromsø","html":"<a&b>","id":9007199254740993}`}
 	clock := chat.Call{ID: "call_2", Name: "get_time", Arguments: `{}`}
 	tests := []struct {
 		name   string

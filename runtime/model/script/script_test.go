@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/late"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/modeltest"
 	"github.com/hermes-runtime/hermes/runtime/model/script"
 )
 
@@ -62,6 +64,63 @@ func ask(t *testing.T, p model.Provider, req *model.Request) (*model.Response, [
 		return nil
 	})
 	return resp, pieces, err
+}
+
+// inTurn is several models of which each answers one request.
+type inTurn struct {
+	models []model.Provider
+	next   atomic.Int64
+}
+
+func (p *inTurn) Stream(ctx context.Context, req *model.Request, emit func(model.Delta) error) (*model.Response, error) {
+	return p.models[p.next.Add(1)-1].Stream(ctx, req, emit)
+}
+
+// scripted answers as a by one rule; nil: a script cannot.
+func scripted(a modeltest.Answer) model.Provider {
+	if len(a.Reasoning) > 0 || a.Finish != "" || a.Usage != (chat.Usage{}) || len(a.Text) > 0 && len(a.Calls) > 0 {
+		return nil
+	}
+	o := script.Options{Label: "offline"}
+	text := strings.Join(a.Text, "")
+	rule := script.Rule{Reply: value(text)}
+	for _, c := range a.Calls {
+		args, _ := decode(c.Arguments)
+		rule.Calls = append(rule.Calls, script.Call{Tool: c.Name, Args: value(args)})
+	}
+	switch {
+	case a.Status != 0:
+		rule.Fail = &script.Fail{Status: a.Status, RetryAfter: a.RetryAfter}
+	case a.Cut:
+		rule.Fail = &script.Fail{Status: 502, AfterWords: len(a.Text)}
+	case a.Hold: // as good as for ever: nobody waits for the end
+		rule.Reply = value(text + strings.Repeat("more ", 1<<20))
+		o.Delay = time.Millisecond
+	}
+	o.Rules = []script.Rule{rule}
+	return script.New(o)
+}
+
+func decode(text string) (any, error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	return v, err
+}
+
+func TestSuite(t *testing.T) {
+	modeltest.Run(t, func(_ *testing.T, answers ...modeltest.Answer) model.Provider {
+		p := &inTurn{}
+		for _, a := range answers {
+			m := scripted(a)
+			if m == nil {
+				return nil
+			}
+			p.models = append(p.models, m)
+		}
+		return p
+	})
 }
 
 // weather asks for two steps of calls, then replies with what it was told.
