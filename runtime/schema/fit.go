@@ -96,7 +96,7 @@ func (f *fitter) array(n *node, list []any) {
 func (f *fitter) union(branches []*node, v any) any {
 	var valid *node
 	for _, b := range branches {
-		if b.schema.Validate(v) != nil {
+		if !b.valid(v) {
 			continue
 		}
 		if valid != nil {
@@ -110,6 +110,9 @@ func (f *fitter) union(branches []*node, v any) any {
 	return f.reading(branches, v)
 }
 
+// valid says whether v is.
+func (n *node) valid(v any) bool { return n.sure(v, 0) || n.schema.Validate(v) == nil }
+
 // reading is what v becomes under the branches, if they agree on exactly one value.
 func (f *fitter) reading(branches []*node, v any) any {
 	var found any
@@ -119,7 +122,7 @@ func (f *fitter) reading(branches []*node, v any) any {
 			return v
 		}
 		candidate := f.fit(b, clone(v))
-		if b.schema.Validate(candidate) != nil {
+		if !b.valid(candidate) {
 			continue
 		}
 		if other := string(encode(candidate, 64)); text == "" {

@@ -32,7 +32,9 @@ type node struct {
 	prefix     []*node
 	items      *node
 	defaults   []fallback
-	idle       bool // nothing below here can change a value
+	anyOf      []*node // for sure: nil takes anything
+	idle       bool    // nothing below here can change a value
+	plain      bool    // sure knows all of its keywords
 }
 
 // fallback is the value of a property that is left out.
@@ -62,18 +64,23 @@ func (p *planner) node(s *jsonschema.Schema) *node {
 	if n, ok := p.nodes[s]; ok {
 		return n
 	}
-	n := &node{schema: s, types: maskOf(s.Types)}
+	n := &node{schema: s, types: maskOf(s.Types), plain: isPlain(s)}
 	p.nodes[s] = n
 	p.order = append(p.order, n)
 	if s.Ref != nil {
-		n.parts = p.appendNode(n.parts, s.Ref)
+		p.part(n, s.Ref)
 	}
 	for _, sub := range s.AllOf {
-		n.parts = p.appendNode(n.parts, sub)
+		p.part(n, sub)
 	}
 	for _, list := range [...][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
 		if union := p.branches(list); union != nil {
 			n.unions = append(n.unions, union)
+		}
+	}
+	for _, sub := range s.AnyOf {
+		if branch := p.node(sub); branch != nil || *sub.Bool {
+			n.anyOf = append(n.anyOf, branch)
 		}
 	}
 	p.object(n, s)
@@ -81,11 +88,13 @@ func (p *planner) node(s *jsonschema.Schema) *node {
 	return n
 }
 
-func (p *planner) appendNode(list []*node, s *jsonschema.Schema) []*node {
-	if n := p.node(s); n != nil {
-		list = append(list, n)
+// part adds a schema that applies to the same value.
+func (p *planner) part(n *node, s *jsonschema.Schema) {
+	if sub := p.node(s); sub != nil {
+		n.parts = append(n.parts, sub)
+	} else if s.Bool != nil && !*s.Bool {
+		n.plain = false
 	}
-	return list
 }
 
 // branches are the nodes of a union; a branch that takes anything makes the union
