@@ -32,6 +32,10 @@ type Config struct {
 	// Removed maps "tool.NAME" and "toolset.NAME" to the generation that removed them,
 	// while an unchanged file still names them.
 	Removed map[string]int64
+
+	// declared is the file of every name, as "local.x", "var.x", "tool.x" and so on: where
+	// the next load puts the blame when one is gone.
+	declared map[string]string
 }
 
 // Paths are the absolute directories of a project, see language.md section 1.
@@ -271,6 +275,8 @@ type Runtime struct {
 	ShutdownTimeout      time.Duration
 	ToolsEnv             []string // nil: all
 	AllowPaths           []string
+
+	toolsDirs []string
 }
 
 // Server is the server block with its defaults.
@@ -283,6 +289,8 @@ type Server struct {
 	MaxBody     int64
 	Hosts       []string
 	CORSOrigins []string
+
+	elements map[string][]hcl.Range // see evaluated
 }
 
 // Key is one API key.

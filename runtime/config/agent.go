@@ -1,0 +1,96 @@
+package config
+
+import (
+	"math"
+	"net/url"
+	"path"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+func (l *language) evalAgent(f *frame, b *hclsyntax.Block, o *evaluated) {
+	a := &Agent{Pos: f.pos(b.DefRange())}
+	o.value = a
+	if !f.nameLabel(b, o, `agent "NAME"`) {
+		return
+	}
+	a.Name = o.name
+	decode(f, l.agent, b, a)
+	f.checkPatterns(b, "tools", a.Tools)
+	f.checkPatterns(b, "disabled_tools", a.DisabledTools)
+	a.Decl = f.decl(b)
+	a.Digest = digestOf(a)
+}
+
+func agentBody() *body[Agent] {
+	budget := newBody("budget", "What one turn may use; 0: no limit.",
+		opt("iterations", intKind(0, anyInt), 90, "Model calls.", func(b *Budget) *int { return &b.Iterations }),
+		opt("tool_calls", intKind(0, anyInt), 200, "Tool calls.", func(b *Budget) *int { return &b.ToolCalls }),
+		opt("tokens", intKind(0, anyInt), 0, "Tokens, input and output together.", func(b *Budget) *int { return &b.Tokens }),
+		opt("cost", floatKind(0, math.MaxFloat64), 0, "Cost by the price of its model.", func(b *Budget) *float64 { return &b.Cost }),
+		opt("wall", durationKind(true), 30*time.Minute, "Time from start to end.", func(b *Budget) *time.Duration { return &b.Wall }),
+	)
+	return withHints(newBody(`agent "NAME"`, "A model with instructions and tools; clients see it as a model of this name.",
+		may("description", stringKind(), "What it is for; shown in lists.", func(a *Agent) *string { return &a.Description }),
+		must("model", stringKind(), "The label of its model block.", func(a *Agent) *string { return &a.Model }),
+		must("instructions", stringKind(), "The system prompt. Longer ones are better kept in a file: file(\"prompts/assistant.md\").", func(a *Agent) *string { return &a.Instructions }),
+		may("toolsets", stringsKind(), "The toolsets it is given; \"*\" and \"all\" mean every toolset. Default: none.", func(a *Agent) *[]string { return &a.Toolsets }),
+		may("tools", stringsKind(), "Names and globs of further tools. Default: none.", func(a *Agent) *[]string { return &a.Tools }),
+		may("disabled_toolsets", stringsKind(), "Toolsets whose tools it never has; taken off last.", func(a *Agent) *[]string { return &a.DisabledToolsets }),
+		may("disabled_tools", stringsKind(), "Names and globs of tools it never has; taken off last.", func(a *Agent) *[]string { return &a.DisabledTools }),
+		opt("tool_refresh", enumKind("step", "turn"), "step", "When a running turn sees a new generation: at its next model call, or not before the next turn.", func(a *Agent) *string { return &a.ToolRefresh }),
+		opt("parallel", intKind(1, 256), 8, "How many calls of one step run at once.", func(a *Agent) *int { return &a.Parallel }),
+		single("budget", budget, func(a *Agent) *Budget { return &a.Budget }),
+		may("on_disconnect", enumKind("continue", "cancel"), "What a lost client does to its run. Default: continue, and cancel for /v1 requests without a session.", func(a *Agent) *string { return &a.OnDisconnect }),
+		onBusy(),
+		refuse[Agent]("tool_select", "Tool search is not available yet. Give the agent fewer toolsets."),
+		refuse[Agent]("compaction", "Compaction of long conversations is not available yet."),
+		refuse[Agent]("agents", "Delegation to other agents is not available yet."),
+		refuse[Agent]("results", "A bound on all results of a turn is not available yet; bound each tool with its result block."),
+		refuse[Agent]("output", "Structured output is not available yet. Describe the form of the answer in the instructions."),
+	), map[string]string{
+		"toolset": `Did you mean "toolsets"?`, "tool": `Did you mean "tools"? A tool is declared in a block of its own and named here.`,
+		"prompt": `Did you mean "instructions"?`, "system": `Did you mean "instructions"?`, "system_prompt": `Did you mean "instructions"?`,
+		"instruction": `Did you mean "instructions"?`, "models": `Did you mean "model"?`,
+		"temperature": "It belongs to the model block.", "max_iterations": "Write budget { iterations = … }.",
+	})
+}
+
+// onBusy knows values that are reserved.
+func onBusy() *field[Agent] {
+	k := enumKind("queue", "reject")
+	f := opt("on_busy", k, "queue", "What happens to a message while a turn of its session runs.", func(a *Agent) *string { return &a.OnBusy })
+	f.attr = func(fr *frame, a *hclsyntax.Attribute, out *Agent) {
+		s, ok := read(fr, a, stringKind())
+		if !ok {
+			return
+		}
+		if s == "steer" || s == "interrupt" {
+			fr.errorf(a.Expr.Range(), "Unsupported on_busy", "%q is not available yet. There are %s.", s, listed([]string{"queue", "reject"}))
+			return
+		}
+		if v, ok := read(fr, a, k); ok {
+			out.OnBusy = v
+		}
+	}
+	return f
+}
+
+func validGlob(p string) bool {
+	_, err := path.Match(p, "")
+	return err == nil && p != ""
+}
+
+func validOrigin(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Path == "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+}
+
+// retype makes a conversion to a string type of its own.
+func retype[S ~string](k kind[string]) func(v ctyValue, e hclsyntax.Expression) (S, *issue) {
+	return func(v ctyValue, e hclsyntax.Expression) (S, *issue) {
+		s, bad := k.conv(v, e)
+		return S(s), bad
+	}
+}

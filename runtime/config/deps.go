@@ -1,0 +1,67 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// deps are what a value was made from. Files serve blame; the rest says whether a
+// cached object may be used again.
+type deps struct {
+	files map[string]struct{} // all, transitively
+	read  map[string]string   // files read directly, with the key of what was read
+	env   map[string]string   // variables of the environment, with "=value" or ""
+	named map[string]string   // "var.x" and "local.x", with the key of their value
+}
+
+func (d *deps) addFile(path string) {
+	if d.files == nil {
+		d.files = map[string]struct{}{}
+	}
+	d.files[path] = struct{}{}
+}
+
+func (d *deps) addRead(path, key string) {
+	d.addFile(path)
+	if d.read == nil {
+		d.read = map[string]string{}
+	}
+	d.read[path] = key
+}
+
+func (d *deps) addEnv(name, value string) {
+	if d.env == nil {
+		d.env = map[string]string{}
+	}
+	d.env[name] = value
+}
+
+func (d *deps) addNamed(name, key string) {
+	if d.named == nil {
+		d.named = map[string]string{}
+	}
+	d.named[name] = key
+}
+
+func (d *deps) merge(o *deps) {
+	for p := range o.files {
+		d.addFile(p)
+	}
+	for p, k := range o.read {
+		d.addRead(p, k)
+	}
+	for n, v := range o.env {
+		d.addEnv(n, v)
+	}
+	for n, k := range o.named {
+		d.addNamed(n, k)
+	}
+}
+
+// paths are the files without self, sorted; nil if there are none.
+func (d *deps) paths(self string) []string {
+	if len(d.files) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(d.files)), func(p string) bool { return p == self })
+}

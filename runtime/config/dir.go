@@ -1,0 +1,169 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hermes-runtime/hermes/runtime/config/funcs"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
+
+// Find says which directories belong to configDir: if it has a folder "agents", it is
+// the project and that folder is read; else if it is named "agents" itself, or has a
+// sibling "tools.d", its parent is the project; else it is both. ToolsDirs is left nil:
+// the load decides. Paths are absolute; links are not resolved. The error is a
+// *fault.Error of kind Invalid.
+func Find(configDir string) (Paths, error) {
+	dir, err := filepath.Abs(configDir)
+	if err != nil {
+		return Paths{}, fault.Wrap(fault.Invalid, err, "the configuration directory %q has no absolute path", configDir)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return Paths{}, fault.Wrap(fault.Invalid, err, "there is no configuration directory %q; name one with --config, or make one with: hermes init", configDir)
+	}
+	p := Paths{Project: dir, ConfigDir: dir}
+	parent := filepath.Dir(dir)
+	switch {
+	case isDir(filepath.Join(dir, "agents")):
+		p.ConfigDir = filepath.Join(dir, "agents")
+	case filepath.Base(dir) == "agents", isDir(filepath.Join(parent, "tools.d")):
+		p.Project = parent
+	}
+	p.State = filepath.Join(p.Project, "state")
+	return p, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// Disk is the [Source] over the file system of the machine. Its zero value is ready.
+type Disk struct{}
+
+var _ Source = Disk{}
+
+// DirSource gives the [Source] over the file system of the machine.
+func DirSource() Source { return Disk{} }
+
+// ReadFile reads a regular file.
+func (Disk) ReadFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is not a regular file")}
+	}
+	return os.ReadFile(path)
+}
+
+// maxDepth bounds directories below each other.
+const maxDepth = 32
+
+// Files lists the *.hcl files below dir. Links to files and directories are followed; a
+// directory that contains itself through links is an error.
+func (Disk) Files(dir string) ([]string, error) {
+	w := walk{}
+	if err := w.dir(dir, nil); err != nil {
+		return w.found, err
+	}
+	slices.Sort(w.found)
+	return w.found, nil
+}
+
+type walk struct{ found []string }
+
+func (w *walk) dir(dir string, above []fs.FileInfo) error {
+	self, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	for _, a := range above {
+		if os.SameFile(a, self) {
+			return &funcs.Error{Summary: "Cyclic link", Detail: fmt.Sprintf("The directory %s is a link to one that contains it. Remove the link.", dir)}
+		}
+	}
+	if len(above) >= maxDepth {
+		return &funcs.Error{Summary: "Invalid directory", Detail: fmt.Sprintf("The directory %s is nested deeper than %d levels.", dir, maxDepth)}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := w.entry(filepath.Join(dir, e.Name()), e, append(above, self)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) entry(path string, e fs.DirEntry, above []fs.FileInfo) error {
+	if skipped(e.Name()) {
+		return nil
+	}
+	isDir, isFile := e.IsDir(), e.Type().IsRegular()
+	if e.Type()&fs.ModeSymlink != 0 {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a link to nothing, as editors leave for locks
+			return nil
+		case err != nil:
+			return err
+		}
+		isDir, isFile = info.IsDir(), info.Mode().IsRegular()
+	}
+	switch {
+	case isDir:
+		return w.dir(path, above)
+	case isFile && configFile(e.Name()):
+		w.found = append(w.found, path)
+	}
+	return nil
+}
+
+// skipped says whether the language ignores a name: hidden, switched off, or left behind
+// by an editor.
+func skipped(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || strings.HasSuffix(name, "~") ||
+		strings.HasSuffix(name, ".swp") || (strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"))
+}
+
+func configFile(name string) bool {
+	return strings.HasSuffix(name, ".hcl") && !strings.HasSuffix(name, ".test.hcl")
+}
+
+// Resolve follows links. Of a path that does not exist it resolves the deepest directory
+// that does.
+func (Disk) Resolve(path string) (string, error) {
+	path = filepath.Clean(path)
+	rest := ""
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		// A link to nothing leads where it says, whether or not something is there.
+		if target, lerr := os.Readlink(path); lerr == nil {
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(path), target)
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return "", err
+			}
+			real, err := Disk{}.Resolve(target)
+			return filepath.Join(real, rest), err
+		}
+		parent := filepath.Dir(path)
+		if !errors.Is(err, fs.ErrNotExist) || parent == path {
+			return "", err
+		}
+		rest, path = filepath.Join(filepath.Base(path), rest), parent
+	}
+}

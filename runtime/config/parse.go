@@ -1,0 +1,180 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/hermes-runtime/hermes/runtime/config/funcs"
+)
+
+// file is one parsed file of a load.
+type file struct {
+	path  string
+	tools bool // it stands below a tools directory
+	parsedFile
+}
+
+// parsedFile is what parsing gives; it depends on path and content alone.
+type parsedFile struct {
+	body   *hclsyntax.Body // nil if nothing could be read
+	diags  hcl.Diagnostics
+	hashes map[*hclsyntax.Block]string // of each top-level block's bytes and place
+	// half are the names that a file with a syntax error seems to declare, as
+	// "kind.name": they are not reported as unknown.
+	half []string
+}
+
+func (f *file) blocks(kind string) []*hclsyntax.Block {
+	if f.body == nil {
+		return nil
+	}
+	var list []*hclsyntax.Block
+	for _, b := range f.body.Blocks {
+		if b.Type == kind {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// parseFile parses one file, or takes it from the cache.
+func (ld *load) parseFile(path string, tools bool) *file {
+	f := &file{path: path, tools: tools}
+	in, err := ld.input(path)
+	whole := hcl.Range{Filename: path, Start: hcl.InitialPos, End: hcl.InitialPos}
+	switch {
+	case err != nil:
+		f.fault(whole, "Invalid file", fmt.Sprintf("The file cannot be read: %s.", reason(err)))
+	case in.Absent: // removed since it was listed
+	case len(in.Content) > maxFile:
+		f.fault(whole, "Invalid file", fmt.Sprintf("The file is larger than %s, which is the most a configuration file may have.", showSize(maxFile)))
+	default:
+		f.parsedFile = ld.cache.parsed(fileKey{path, in.Digest}, func() parsedFile { return parse(path, in.Content) })
+	}
+	return f
+}
+
+func (f *file) fault(at hcl.Range, summary, detail string) {
+	f.diags = append(f.diags, blamed(hcl.Diagnostics{diagnostic(hcl.DiagError, at, summary, detail)}, nil)...)
+}
+
+func parse(path string, src []byte) parsedFile {
+	p := parsedFile{}
+	if err := funcs.CheckNesting(src, false); err != nil {
+		d := diagnostic(hcl.DiagError, hcl.Range{Filename: path, Start: hcl.InitialPos, End: hcl.InitialPos}, "Invalid nesting", err.Error())
+		p.diags, p.half = blamed(hcl.Diagnostics{d}, nil), declaredNames(src)
+		return p
+	}
+	parsed, diags := hclsyntax.ParseConfig(src, path, hcl.InitialPos)
+	for _, d := range diags {
+		explainSyntax(d, src)
+	}
+	p.diags = blamed(diags, nil)
+	if parsed != nil {
+		p.body, _ = parsed.Body.(*hclsyntax.Body)
+	}
+	if diags.HasErrors() {
+		// What the parser salvaged may be cut anywhere. The file reports its syntax only.
+		p.body, p.half = nil, declaredNames(src)
+		return p
+	}
+	p.hashes = map[*hclsyntax.Block]string{}
+	for _, b := range p.body.Blocks {
+		p.hashes[b] = blockHash(b, src)
+	}
+	return p
+}
+
+func blockHash(b *hclsyntax.Block, src []byte) string {
+	r := b.Range()
+	start, end := r.Start, b.CloseBraceRange.End
+	return hashOf(fmt.Sprint(start.Byte, " ", start.Line), string(src[start.Byte:end.Byte]))
+}
+
+// declared finds the headers of blocks in text that does not parse.
+func declaredNames(src []byte) []string {
+	header := regexp.MustCompile(`(?m)^[ \t]*(tool|toolset|provider|model|agent|variable)[ \t]+"([^"\n]*)"(?:[ \t]+"([^"\n]*)")?`)
+	var names []string
+	for _, m := range header.FindAllSubmatch(src, -1) {
+		kind, name := string(m[1]), string(m[2])
+		switch {
+		case kind == "variable":
+			kind = "var"
+		case len(m[3]) > 0:
+			name += "." + string(m[3])
+		}
+		names = append(names, kind+"."+name)
+	}
+	if bytes.Contains(src, []byte("locals")) {
+		for _, m := range regexp.MustCompile(`(?m)^[ \t]*([A-Za-z_][\w-]*)[ \t]*[=:]`).FindAllSubmatch(src, -1) {
+			names = append(names, "local."+string(m[1]))
+		}
+	}
+	return names
+}
+
+// explainSyntax adds what is usually meant to the diagnostics of HCL's parser.
+func explainSyntax(d *hcl.Diagnostic, src []byte) {
+	if d.Subject == nil {
+		d.Subject = &hcl.Range{Start: hcl.InitialPos, End: hcl.InitialPos}
+	}
+	line := strings.TrimSpace(lineAt(src, d.Subject.Start.Byte))
+	hint := ""
+	switch {
+	case regexp.MustCompile(`^["\w-]+[ \t]*:[^:]`).MatchString(line + " "):
+		hint = "An attribute is set with an equals sign: write name = value, not name: value."
+	case strings.Contains(d.Detail, "ingle quotes"):
+		hint = "" // HCL says it
+	case strings.Contains(d.Summary, "single-argument block") || d.Summary == "Missing newline after block definition" || d.Summary == "Missing newline after argument":
+		hint = "A block on one line holds at most one attribute. Write the opening brace, then each attribute and nested block on a line of its own, then the closing brace."
+	case regexp.MustCompile(`^\w+([ \t]+"[^"]*")+[ \t]*=`).MatchString(line):
+		hint = "A block has no equals sign: write " + strings.TrimRight(line[:strings.IndexByte(line, '=')], " \t") + " { … }."
+	case strings.Contains(line, "${") || strings.Contains(line, "%{"):
+		hint = "If ${ or %{ is text here and not an expression, write $${ or %%{ instead, or keep the text in a file and read it with file()."
+	}
+	if hint != "" {
+		d.Detail = strings.TrimRight(d.Detail, " ") + " " + hint
+	}
+}
+
+func lineAt(src []byte, at int) string {
+	at = min(max(at, 0), len(src))
+	start := bytes.LastIndexByte(src[:at], '\n') + 1
+	end := bytes.IndexByte(src[at:], '\n')
+	if end < 0 {
+		return string(src[start:])
+	}
+	return string(src[start : at+end])
+}
+
+// parseDir parses all files of a directory, on all cores.
+func (ld *load) parseDir(dir string, tools bool) []*file {
+	paths, err := ld.src.Files(dir)
+	if err != nil {
+		at := hcl.Range{Filename: dir, Start: hcl.InitialPos, End: hcl.InitialPos}
+		var own *funcs.Error
+		summary, detail := "Missing directory", fmt.Sprintf("%s cannot be read: %s.", relative(ld.paths.Project, dir), reason(err))
+		if errors.As(err, &own) {
+			summary, detail = own.Summary, own.Detail
+		}
+		ld.diags = append(ld.diags, blamed(hcl.Diagnostics{diagnostic(hcl.DiagError, at, summary, detail)}, nil)...)
+	}
+	files := make([]*file, len(paths))
+	parallel(len(paths), func(i int) { files[i] = ld.parseFile(filepath.Clean(paths[i]), tools) })
+	for _, f := range files {
+		ld.diags = append(ld.diags, f.diags...)
+		ld.half = append(ld.half, f.half...)
+	}
+	return files
+}
+
+// halfRead says whether a file with a syntax error seems to declare the name.
+func (ld *load) halfRead(name string) bool { return slices.Contains(ld.half, name) }

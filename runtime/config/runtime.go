@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/secret"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+func runtimeBody() *body[Runtime] {
+	return withHints(newBody("runtime", "Settings of the whole project.",
+		filePaths("tools_dirs", "The tools directories, relative to this file; default: tools.d in the project. --tools wins over it.", func(r *Runtime) *[]string { return &r.toolsDirs }),
+		filePaths("allow_paths", "Directories outside the project that files may read from and name, relative to this file.", func(r *Runtime) *[]string { return &r.AllowPaths }),
+		may("tools_env", stringsKind(), "Globs of the environment variables that env and secret_env may read below tools directories; default: all.", func(r *Runtime) *[]string { return &r.ToolsEnv }),
+		opt("watch", boolKind(), true, "Whether changes on disk are loaded by themselves.", func(r *Runtime) *bool { return &r.Watch }),
+		opt("max_runs", intKind(1, anyInt), 64, "How many runs may be at work at once.", func(r *Runtime) *int { return &r.MaxRuns }),
+		opt("require_pinned_modules", boolKind(), false, "Whether every wasm handler must have a sha256.", func(r *Runtime) *bool { return &r.RequirePinnedModules }),
+		opt("drain_timeout", durationKind(true), 0, "How long a replaced generation waits for its calls before they are cancelled; 0s: without limit.", func(r *Runtime) *time.Duration { return &r.DrainTimeout }),
+		opt("shutdown_timeout", durationKind(false), 30*time.Second, "How long the server waits for running work when it is asked to end.", func(r *Runtime) *time.Duration { return &r.ShutdownTimeout }),
+		refuse[Runtime]("wasm", "Limits of modules cannot be set for the whole project yet; set them in the limits block of a wasm handler."),
+	), map[string]string{"tools_dir": `Did you mean "tools_dirs"?`})
+}
+
+// filePaths is a list of paths relative to the file.
+func filePaths[T any](name, doc string, at func(*T) *[]string) *field[T] {
+	return custom(name, "list(path)", doc, func(f *frame, a *hclsyntax.Attribute, out *T) {
+		list, ok := read(f, a, stringsKind())
+		if !ok {
+			return
+		}
+		abs := make([]string, len(list))
+		for i, p := range list {
+			abs[i] = f.abs(p)
+		}
+		*at(out) = abs
+	})
+}
+
+func serverBody() *body[Server] {
+	tls := newBody("tls", "A certificate to serve HTTPS with.",
+		filePath("cert", "The certificate chain in PEM, relative to this file.", func(s *Server) *string { return &s.TLSCert }),
+		filePath("key", "The private key in PEM, relative to this file.", func(s *Server) *string { return &s.TLSKey }),
+	)
+	return withHints(newBody("server", "The HTTP server.",
+		opt("listen", stringKind(), "127.0.0.1:8420", "The address to listen on, host:port. Without keys it must be a loopback address.", func(s *Server) *string { return &s.Listen }),
+		keyField(),
+		single("tls", tls, func(s *Server) *Server { return s }),
+		opt("max_body", sizeKind(), 10<<20, "The largest request body.", func(s *Server) *int64 { return &s.MaxBody }),
+		may("hosts", stringsKind(), "Host names that requests may carry, besides the address and localhost.", func(s *Server) *[]string { return &s.Hosts }),
+		may("cors_origins", stringsKind(), "Origins of browsers that may call the server.", func(s *Server) *[]string { return &s.CORSOrigins }),
+	), map[string]string{"keys": `Write one block per key: key "NAME" { secret = secret_env("…")  role = "user" }.`, "port": "The port is part of listen: \"127.0.0.1:8420\"."})
+}
+
+func filePath[T any](name, doc string, at func(*T) *string) *field[T] {
+	f := custom(name, "path", doc, func(f *frame, a *hclsyntax.Attribute, out *T) {
+		if p, ok := read(f, a, stringKind()); ok {
+			*at(out) = f.abs(p)
+		}
+	})
+	f.required = true
+	return f
+}
+
+func keyBody() *body[Key] {
+	return newBody(`key "NAME"`, "A caller and its secret; NAME is the principal.",
+		must("secret", secretKind(), "The bearer token. Read it from the environment or a file: secret_env, secret_file.", func(k *Key) *secret.Value { return &k.Secret }),
+		opt("role", roleKind(), principal.User, "What it may do: admin sees all and operates the server, user sees what is its own.", func(k *Key) *principal.Role { return &k.Role }),
+		may("agents", stringsKind(), "Names and globs of the agents it may use; default: all.", func(k *Key) *[]string { return &k.Agents }),
+		may("rate", rateKind(), "How many requests it may make, for example \"5/s\"; default: no limit.", func(k *Key) *tool.Rate { return &k.Rate }),
+	)
+}
+
+func roleKind() kind[principal.Role] {
+	k := enumKind("admin", "user")
+	return kind[principal.Role]{
+		name: k.name, show: func(r principal.Role) string { return k.show(string(r)) },
+		conv: retype[principal.Role](k),
+	}
+}
+
+func keyField() *field[Server] {
+	b := keyBody()
+	return many("key", b.describe(), func(f *frame, nb *hclsyntax.Block, s *Server) {
+		if !f.labels(nb, `key "NAME"`, 1) {
+			return
+		}
+		k := Key{Name: nb.Labels[0]}
+		for _, o := range s.Keys {
+			if o.Name == k.Name {
+				f.errorf(nb.LabelRanges[0], fmt.Sprintf("Duplicate key %q", k.Name), "A key of this name is already declared in the block.")
+			}
+		}
+		if !validName(k.Name) || k.Name == principal.LocalName {
+			f.errorf(nb.LabelRanges[0], fmt.Sprintf("Invalid name %q", k.Name), "The name of a key starts with a letter and has letters, digits, - and _ after it, at most 64 characters in all, and is not %q.", principal.LocalName)
+		}
+		before := len(f.diags)
+		decode(f, b, nb, &k)
+		if len(f.diags) == before && !f.poisoned && len(k.Secret.Open()) < minSecret {
+			f.errorf(attrRange(nb, "secret"), "Invalid secret", "A key needs a secret of at least %d characters. Make one with: openssl rand -hex 32.", minSecret)
+		}
+		s.Keys = append(s.Keys, k)
+	})
+}
+
+// minSecret is the fewest characters a key may have: an empty variable must not open the
+// server to everybody.
+const minSecret = 16
+
+// checkServer looks at what depends on several attributes.
+func (f *frame) checkServer(b *hclsyntax.Block, s *Server) {
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		f.errorf(attrRange(b, "listen"), "Invalid listen", `Write host and port, for example "127.0.0.1:8420".`)
+		return
+	}
+	ip := net.ParseIP(host)
+	loopback := host == "localhost" || (ip != nil && ip.IsLoopback())
+	if !loopback && len(s.Keys) == 0 {
+		f.errorf(attrRange(b, "listen"), "Missing key", `Without a key the server listens on loopback only, since every caller is an admin. Add key "ops" { secret = secret_env("HERMES_OPS_KEY")  role = "admin" } to the server block, one attribute a line, or listen on "127.0.0.1:8420".`)
+	}
+	for i, o := range s.CORSOrigins {
+		if !validOrigin(o) {
+			f.errorf(elementRange(b, "cors_origins", i), "Invalid origin", `%q is not an origin: write scheme, host and, if need be, port, for example "https://app.example.com".`, o)
+		}
+	}
+}
