@@ -39,6 +39,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -65,11 +66,15 @@ type Options struct {
 	Resolver Resolver       // nil: the system's
 	Dial     DialFunc       // nil: TCP; gets addresses that were judged already
 	RootCAs  *x509.CertPool // nil: the system's
+	// Log tells of requests that were refused, since these may be attempts to get
+	// inside. nil: nobody.
+	Log *slog.Logger
 }
 
 // Guard sends requests. Make it with [New] and end it with [Guard.Close].
 type Guard struct {
 	public, private *http.Transport
+	log             *slog.Logger
 }
 
 // Policy says where a request may go and how much may come back.
@@ -127,7 +132,10 @@ func New(o Options) *Guard {
 	}
 	inner := d
 	inner.allowPrivate = true
-	return &Guard{public: transport(&d, o.RootCAs), private: transport(&inner, o.RootCAs)}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Guard{public: transport(&d, o.RootCAs), private: transport(&inner, o.RootCAs), log: o.Log}
 }
 
 // transport has no Proxy function, so the environment has no say.
@@ -156,6 +164,15 @@ func (g *Guard) Close() {
 // sent, Denied for one the policy refuses, Timeout, Canceled, Exhausted for too many
 // redirects, Unavailable for everything the network did.
 func (g *Guard) Do(ctx context.Context, r Request) (*Response, error) {
+	res, err := g.do(ctx, r)
+	if fault.KindOf(err) == fault.Denied {
+		// The caller gets the error too, but is the one who should not have tried.
+		g.log.WarnContext(ctx, "egress refused", "err", fault.Message(err))
+	}
+	return res, err
+}
+
+func (g *Guard) do(ctx context.Context, r Request) (*Response, error) {
 	p := r.Policy.withDefaults()
 	first, err := newHop(r, &p)
 	if err != nil {

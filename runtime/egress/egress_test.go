@@ -1,8 +1,10 @@
 package egress_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -346,5 +348,23 @@ func TestErrorsAreFaults(t *testing.T) {
 	_, err := g.Do(ctx, egress.Request{URL: "https://a.test", Policy: egress.Policy{Origins: origins(t, "a.test")}})
 	if fault.KindOf(err) != fault.Canceled {
 		t.Errorf("canceled: got %v", err)
+	}
+}
+
+func TestRefusalsAreLogged(t *testing.T) {
+	var out bytes.Buffer
+	g := guard(t, egress.Options{Resolver: resolves("a.test", "10.0.0.1"), Log: slog.New(slog.NewTextHandler(&out, nil))})
+	p := egress.Policy{Origins: origins(t, "a.test", "gone.test")}
+	for _, url := range []string{"https://a.test/?k=hunter2", "https://b.test/?k=hunter2", "https://gone.test/"} {
+		if _, err := g.Do(t.Context(), egress.Request{URL: url, Policy: p}); err == nil {
+			t.Errorf("%s was answered", url)
+		}
+	}
+	got := out.String()
+	if n := strings.Count(got, "egress refused"); n != 2 || !strings.Contains(got, "a private address") || !strings.Contains(got, "https://b.test is not allowed") {
+		t.Errorf("log:\n%s", got)
+	}
+	if strings.Contains(got, "hunter2") {
+		t.Errorf("the log shows the query:\n%s", got)
 	}
 }
