@@ -1,0 +1,206 @@
+package reload
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+)
+
+const (
+	// maxInput bounds one input in bytes, so that a file which grows without end cannot
+	// take the memory of the process.
+	maxInput = 256 << 20
+	// racyWindow is how much older than its last read a file's timestamps must be before
+	// they prove that it did not change since: clocks of file systems are coarse.
+	racyWindow = 2 * time.Second
+)
+
+// file is what a path held when it was last looked at. It is immutable.
+type file struct {
+	sig     signature
+	read    time.Time // taken before the file was opened
+	content []byte
+	digest  string // hex sha256 of content; empty if err is set
+	err     error  // fs.ErrNotExist for an absent file, else why it cannot be read
+}
+
+func (f *file) absent() bool { return errors.Is(f.err, fs.ErrNotExist) }
+
+// version identifies what was seen, for comparing two looks.
+func (f *file) version() string {
+	switch {
+	case f.absent():
+		return ""
+	case f.err != nil:
+		return "unreadable: " + f.err.Error()
+	}
+	return f.digest
+}
+
+// settled says that equal timestamps prove equal content.
+func (f *file) settled() bool {
+	return f.err == nil && f.read.Sub(f.sig.latest()) >= racyWindow
+}
+
+// disk remembers what was last read of each path, so that what did not change is not
+// read again. It is safe for concurrent use.
+type disk struct {
+	source config.Source // lists and resolves
+
+	mu   sync.Mutex // guards below
+	seen map[string]*file
+}
+
+func newDisk(source config.Source) *disk {
+	return &disk{source: source, seen: map[string]*file{}}
+}
+
+// look gives the present state of path. Content that is equal to what was seen before
+// is the same slice.
+func (d *disk) look(path string) *file {
+	d.mu.Lock()
+	before := d.seen[path]
+	d.mu.Unlock()
+	now := examine(path, before)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen[path] = now
+	return now
+}
+
+// keep forgets all other paths.
+func (d *disk) keep(paths []string) {
+	kept := make(map[string]*file, len(paths))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, path := range paths {
+		if f, ok := d.seen[path]; ok {
+			kept[path] = f
+		}
+	}
+	d.seen = kept
+}
+
+func examine(path string, before *file) *file {
+	now := time.Now()
+	info, err := os.Stat(path)
+	if err != nil {
+		return &file{err: absence(err)}
+	}
+	if !info.Mode().IsRegular() {
+		return &file{err: fmt.Errorf("%s is not a regular file", path)}
+	}
+	if before != nil && before.settled() && before.sig == signatureOf(info) {
+		return before
+	}
+	next, err := readFile(path)
+	if err != nil {
+		return &file{err: absence(err)}
+	}
+	next.read = now
+	if before != nil && before.err == nil && bytes.Equal(before.content, next.content) {
+		next.content, next.digest = before.content, before.digest
+		return next
+	}
+	sum := sha256.Sum256(next.content)
+	next.digest = hex.EncodeToString(sum[:])
+	return next
+}
+
+// absence makes one error of all the ways in which there is no file: the path leads
+// below a file, or through a link to nothing.
+func absence(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrNotExist) {
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+// readFile reads path and the signature of what was opened, taken before the bytes,
+// so that a write in between shows.
+func readFile(path string) (*file, error) {
+	f, err := os.Open(path) //nolint:gosec // the language decides which paths are read
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	tooLarge := fmt.Errorf("%s is over %d MiB, the limit for one input", path, maxInput>>20)
+	if info.Size() > maxInput {
+		return nil, tooLarge
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(info.Size()) + bytes.MinRead)
+	if _, err := io.Copy(&buf, io.LimitReader(f, maxInput+1)); err != nil {
+		return nil, err
+	}
+	if buf.Len() > maxInput {
+		return nil, tooLarge
+	}
+	return &file{sig: signatureOf(info), content: buf.Bytes()}, nil
+}
+
+// view is the disk at the time of one candidate: every path is looked at once and
+// every directory is listed once, so that all loads of the candidate see the same.
+type view struct {
+	disk      *disk
+	configDir string
+
+	mu    sync.Mutex // guards below
+	files map[string]func() *file
+	lists map[string]func() ([]string, error)
+}
+
+func (d *disk) view(configDir string) *view {
+	return &view{disk: d, configDir: configDir, files: map[string]func() *file{}, lists: map[string]func() ([]string, error){}}
+}
+
+func (v *view) look(path string) *file {
+	v.mu.Lock()
+	look, ok := v.files[path]
+	if !ok {
+		look = sync.OnceValue(func() *file { return v.disk.look(path) })
+		v.files[path] = look
+	}
+	v.mu.Unlock()
+	return look()
+}
+
+// list gives the declarations below dir. One of them may have vanished since: then it
+// is absent when it is looked at.
+func (v *view) list(dir string) ([]string, error) {
+	v.mu.Lock()
+	list, ok := v.lists[dir]
+	if !ok {
+		list = sync.OnceValues(func() ([]string, error) { return v.disk.source.Files(dir) })
+		v.lists[dir] = list
+	}
+	v.mu.Unlock()
+	return list()
+}
+
+// looked are the paths and directories that were asked for so far.
+func (v *view) looked() (files, dirs []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for path := range v.files {
+		files = append(files, path)
+	}
+	for dir := range v.lists {
+		dirs = append(dirs, dir)
+	}
+	return files, dirs
+}

@@ -1,0 +1,310 @@
+// Package reload keeps the live generation in step with the files it is built from.
+//
+// It decides when to load and what of a change goes live. What files mean is
+// config's, what is built from them provision's; who holds a generation, and until
+// when, is snapshot's.
+//
+//	events, poll ─► debounce ─┐
+//	SIGHUP, API ──────────────┴─► scan ─► equal? done
+//	                                │ candidate = live inputs + changes on disk
+//	                                ▼
+//	                        ┌─► load ─► build ─► swap
+//	                        │      └──────┴─ errors: blame each on one change
+//	                        └── withhold the blamed changes, again
+//
+// # Invariants
+//
+// At most one reload runs; a call during it waits for one more that starts after
+// it. All loads of a candidate see the same bytes: each file is read once. A live
+// generation is not touched while its successor is built. Equal inputs are the same
+// generation. A change below a tools directory that does not load is withheld alone;
+// one of any other input withholds the whole candidate except removals below tools
+// directories.
+//
+// # Concurrency
+//
+// A [Reloader] is safe for concurrent use. It has a goroutine only while a reload
+// runs or in Run; both have ended when the calls that started them have.
+//
+// # Errors
+//
+// What the files say wrong is no error of a reload: it stands in the [Outcome]. Only
+// Start without lenient makes it one, fault.Invalid.
+package reload
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+)
+
+// The triggers of a reload.
+const (
+	TriggerStart  = "start"
+	TriggerFile   = "file"
+	TriggerPoll   = "poll"
+	TriggerSignal = "signal"
+	TriggerAPI    = "api"
+)
+
+// explicit says that somebody asked for a reload; the others only notice that
+// something may have changed.
+func explicit(trigger string) bool { return trigger != TriggerFile && trigger != TriggerPoll }
+
+// Builder builds a generation; *provision.Provisioner is one. With errors it gives no
+// snapshot and has released what it took.
+type Builder interface {
+	Build(ctx context.Context, cfg *config.Config, g provision.Generation) (*snapshot.Snapshot, hcl.Diagnostics)
+}
+
+// Options are what a Reloader works with. The caller owns all of it.
+type Options struct {
+	// Load is what every load is given; Previous, Generation and Changed are set here.
+	Load   config.Options
+	Build  Builder
+	Holder *snapshot.Holder
+	Log    *slog.Logger // nil: discarded
+	// Watch says to reload when files change, unless runtime.watch is false.
+	Watch bool
+	// Listen is the address that overrides server.listen; empty: none does.
+	Listen string
+	// Quiet is how long events must pause before a reload (default 50 ms), MaxWait how
+	// long they may put it off (1 s), Poll how often the disk is looked at without an
+	// event (10 s).
+	Quiet, MaxWait, Poll time.Duration
+	// OnSwap, if set, is called after each swap, with the new generation, before the
+	// reload returns.
+	OnSwap func(*snapshot.Snapshot)
+	// Disk lists and resolves paths; nil: the file system under the language's rules.
+	Disk config.Source
+
+	load  loadFunc // tests put others in their places
+	watch func(skip string) (*watcher, error)
+}
+
+type loadFunc func(ctx context.Context, src config.Source, o config.Options) (*config.Config, hcl.Diagnostics)
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Disk == nil {
+		o.Disk = config.Disk{}
+	}
+	if o.load == nil {
+		o.load = config.Load
+	}
+	if o.watch == nil {
+		o.watch = newWatcher
+	}
+	for _, d := range []struct {
+		at    *time.Duration
+		value time.Duration
+	}{{&o.Quiet, 50 * time.Millisecond}, {&o.MaxWait, time.Second}, {&o.Poll, 10 * time.Second}} {
+		if *d.at <= 0 {
+			*d.at = d.value
+		}
+	}
+	return o
+}
+
+// Reloader reloads. Start it before anything else.
+type Reloader struct {
+	o       Options
+	disk    *disk
+	flights flights
+
+	mu      sync.Mutex // guards below
+	live    *live
+	first   *config.Config // what restart-only settings are compared with
+	tracked []string       // what the last candidate looked at
+	tried   map[string]string
+	refused bool // the last candidate was refused for a reason that is not in it
+	stale   []Stale
+	pending []string
+	last    Outcome
+	watcher string // fsnotify | poll, while Run runs
+	restart []string
+}
+
+// New makes a Reloader. It does nothing before Start.
+func New(o Options) *Reloader {
+	o = o.withDefaults()
+	return &Reloader{o: o, disk: newDisk(o.Disk), live: &live{}}
+}
+
+// Start loads the first generation. With any error nothing goes live and the error is
+// fault.Invalid, the diagnostics in the outcome; lenient leaves out what does not
+// load, and reports it as stale. It is called once.
+func (r *Reloader) Start(ctx context.Context, lenient bool) (Outcome, error) {
+	return r.flights.fly(ctx, TriggerStart, func(ctx context.Context, trigger string) (Outcome, error) {
+		return r.reload(ctx, trigger, !lenient)
+	})
+}
+
+// Reload brings what is on disk into force, as far as it loads, and says what came of
+// it. It answers after a reload that started after the call. The error is ctx's, or
+// fault.Unavailable before Start succeeded.
+func (r *Reloader) Reload(ctx context.Context, trigger string) (Outcome, error) {
+	if r.current().config == nil {
+		return Outcome{}, fault.New(fault.Unavailable, "no generation is live: the server is starting")
+	}
+	return r.flights.fly(ctx, trigger, func(ctx context.Context, trigger string) (Outcome, error) {
+		return r.reload(ctx, trigger, false)
+	})
+}
+
+func (r *Reloader) current() *live {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live
+}
+
+// reload is one reload. It runs alone.
+func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Outcome, error) {
+	begin := time.Now()
+	v := r.disk.view(r.o.Load.Paths.ConfigDir)
+	if r.idle(v, trigger) {
+		return r.unchanged(trigger, begin), nil
+	}
+	s := &settlement{
+		o: r.o, live: r.current(), view: v, hold: hold{paths: map[string]bool{}}, strict: strict, blamed: map[string]hcl.Diagnostics{},
+	}
+	s.gen = provision.Generation{Number: r.o.Holder.Number() + 1, Trigger: trigger, Time: begin, Start: s.live.config == nil}
+	if err := s.run(ctx); err != nil {
+		return Outcome{}, err
+	}
+	out := r.settle(s, trigger, begin)
+	if r.current().config == nil {
+		return out, fault.New(fault.Invalid, "the configuration has errors: nothing is live")
+	}
+	return out, nil
+}
+
+// idle says that there is nothing to do: nothing changed since the last candidate, and
+// nobody insists that what is stale is tried again.
+func (r *Reloader) idle(v *view, trigger string) bool {
+	r.mu.Lock()
+	l, tracked, tried, refused, stale := r.live, r.tracked, r.tried, r.refused, len(r.stale) > 0
+	r.mu.Unlock()
+	if l.config == nil || refused || stale && explicit(trigger) {
+		return false
+	}
+	return maps.Equal(versions(v, l.changes(v, tracked)), tried)
+}
+
+// versions identifies the content of changes.
+func versions(v *view, changes map[string]Change) map[string]string {
+	out := make(map[string]string, len(changes))
+	for path := range changes {
+		out[path] = v.look(path).version()
+	}
+	return out
+}
+
+// unchanged is the outcome of a reload that found nothing to do.
+func (r *Reloader) unchanged(trigger string, begin time.Time) Outcome {
+	took := time.Since(begin)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending = nil
+	out := Outcome{
+		Generation: r.live.snapshot.Number, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
+		Diagnostics: r.last.Diagnostics, Report: r.last.Report, Stale: list(r.stale), RestartOnly: list(r.restart),
+	}
+	if explicit(trigger) {
+		r.last = out
+	}
+	return out
+}
+
+// settle puts into force what a candidate came to.
+func (r *Reloader) settle(s *settlement, trigger string, begin time.Time) Outcome {
+	before := r.staleNow()
+	stale := s.stale(before, begin)
+	if s.next != nil {
+		s.warnings = append(s.warnings, r.restartOnly(s.next.config)...)
+		r.o.Holder.Swap(s.next.snapshot, s.next.config.Runtime.DrainTimeout)
+	}
+	out := r.record(s, stale, trigger, begin)
+	r.log(s, before, out)
+	if s.next != nil && r.o.OnSwap != nil {
+		r.o.OnSwap(s.next.snapshot)
+	}
+	return out
+}
+
+func (r *Reloader) staleNow() []Stale {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stale
+}
+
+// record remembers the outcome, and what it was about, so that the same is not tried
+// twice.
+func (r *Reloader) record(s *settlement, stale []Stale, trigger string, begin time.Time) Outcome {
+	tracked, _ := s.view.looked()
+	l := s.live
+	if s.next != nil {
+		l = s.next
+	}
+	tried := versions(s.view, l.changes(s.view, tracked))
+	diags, took := s.diagnostics(), time.Since(begin)
+	out := Outcome{
+		Changed: s.next != nil, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
+		Diagnostics: diags, Report: report(diags, r.o.Load.Paths.Project), Stale: list(stale),
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.next != nil {
+		if r.first == nil {
+			r.first = s.next.config
+		}
+		r.restart = restartOnly(r.first, s.next.config, r.o.Listen)
+	}
+	r.live, r.tracked, r.tried, r.stale, r.pending = l, tracked, tried, stale, nil
+	r.refused = len(s.refused) > 0
+	if l.snapshot != nil {
+		out.Generation = l.snapshot.Number
+	}
+	out.RestartOnly = list(r.restart)
+	r.last = out
+	r.disk.keep(tracked)
+	return out
+}
+
+// Status gives the present state; the slices are the caller's to read.
+func (r *Reloader) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := Status{
+		Watching: "off", Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
+	}
+	if r.live.config == nil {
+		return st
+	}
+	st.Generation, st.Since, st.InputsDigest = r.live.snapshot.Number, r.live.snapshot.Time, r.live.digest()
+	for _, in := range r.live.config.Inputs {
+		if !in.Absent {
+			st.Inputs++
+		}
+	}
+	if r.watches() && r.watcher != "" {
+		st.Watching = r.watcher
+	}
+	return st
+}
+
+// watches says whether a change on disk is a reason to reload. Needs mu.
+func (r *Reloader) watches() bool {
+	return r.o.Watch && r.live.config != nil && r.live.config.Runtime.Watch
+}

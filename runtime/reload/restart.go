@@ -1,0 +1,75 @@
+package reload
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+)
+
+// setting is one that only a restart applies.
+type setting struct {
+	name  string // as the status names it
+	attr  string // of the server block
+	value func(*config.Config) string
+}
+
+func restartSettings() []setting {
+	return []setting{
+		{"server.listen", "listen", func(c *config.Config) string { return c.Server.Listen }},
+		{"server.tls.cert", "tls.cert", func(c *config.Config) string { return c.Server.TLSCert }},
+		{"server.tls.key", "tls.key", func(c *config.Config) string { return c.Server.TLSKey }},
+		{"state", "", func(c *config.Config) string { return c.Paths.State }},
+	}
+}
+
+// restartOnly names the settings in which now differs from what the process started
+// with. An address given at start wins over server.listen, so that changing it means
+// nothing.
+func restartOnly(first, now *config.Config, listen string) []string {
+	var out []string
+	for _, s := range restartSettings() {
+		if s.name == "server.listen" && listen != "" {
+			continue
+		}
+		if s.value(first) != s.value(now) {
+			out = append(out, s.name)
+		}
+	}
+	return out
+}
+
+// restartOnly warns of settings of next that wait for a restart.
+func (r *Reloader) restartOnly(next *config.Config) hcl.Diagnostics {
+	r.mu.Lock()
+	first := r.first
+	r.mu.Unlock()
+	if first == nil {
+		return nil
+	}
+	var out hcl.Diagnostics
+	for _, name := range restartOnly(first, next, r.o.Listen) {
+		out = append(out, restartWarning(next, name))
+	}
+	return out
+}
+
+func restartWarning(next *config.Config, name string) *hcl.Diagnostic {
+	d := &hcl.Diagnostic{
+		Severity: hcl.DiagWarning,
+		Summary:  "Unsupported live change",
+		Detail:   fmt.Sprintf("%s applies when the server starts. The rest of this change is live; restart the server to apply %s too.", name, name),
+	}
+	for _, s := range restartSettings() {
+		at, ok := next.Server.Attrs[s.attr]
+		if !ok {
+			at = next.Server.Range
+		}
+		if s.name == name && at.Filename != "" {
+			d.Subject = at.Ptr()
+			d.Extra = config.Blame{Input: at.Filename}
+		}
+	}
+	return d
+}

@@ -1,0 +1,585 @@
+package reload
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
+
+// The tests of this file are the rules of live reload, one by one, in their order and
+// in their words.
+
+func TestAnInputIsAnyFileAGenerationWasBuiltFrom(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl":        strings.Replace(mainHCL, `"Help."`, `file("prompts/help.md")`, 1),
+		"agents/prompts/help.md": "Help.",
+		"agents/vars.hcl":        "variable \"greeting\" {\n  type = string\n}\n",
+		"tools.d/echo.hcl": `
+tool "echo" {
+  description = "Echoes."
+  schema      = jsondecode(file("echo.schema.json"))
+  handler "native" {
+    function = "test.echo"
+  }
+}
+`,
+		"tools.d/echo.schema.json": `{"type":"object","properties":{"a":{"type":"string"}}}`,
+		"tools.d/noop.hcl":         wasm("noop", "noop.wasm"),
+		"tools.d/noop.wasm":        module("1"),
+		"prod.vars":                "greeting = \"hello\"\n",
+	}, func(o *Options) { o.Load.VarFiles = []string{o.Load.Paths.Project + "/prod.vars"} })
+	var got []string
+	for path, in := range p.live().Config.Inputs {
+		if !in.Absent {
+			got = append(got, relative(path, p.root))
+		}
+	}
+	slices.Sort(got)
+	diff(t, got, []string{
+		"agents/main.hcl", "agents/prompts/help.md", "agents/vars.hcl", "prod.vars",
+		"tools.d/echo.hcl", "tools.d/echo.schema.json", "tools.d/noop.hcl", "tools.d/noop.wasm",
+	})
+	diff(t, p.r.Status().Inputs, len(got))
+	for _, tt := range []struct{ path, content string }{
+		{"agents/prompts/help.md", "Help better."},
+		{"tools.d/echo.schema.json", `{"type":"object","properties":{"b":{"type":"string"}}}`},
+		{"tools.d/noop.wasm", module("2")},
+		{"prod.vars", "greeting = \"bye\"\n"},
+	} {
+		p.write(tt.path, tt.content)
+		if out := p.reload(); !out.Changed || len(out.Stale) > 0 {
+			t.Errorf("%s changed, but nothing went live: %v", tt.path, out.Report)
+		}
+	}
+}
+
+func TestAnInputIsVersionedByContent(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	digest := p.r.Status().InputsDigest
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	diff(t, p.reload().Changed, true)
+	if p.r.Status().InputsDigest == digest {
+		t.Error("other content, same digest")
+	}
+	p.write("tools.d/a.hcl", native("a", "One."))
+	diff(t, p.reload().Changed, true)
+	diff(t, p.r.Status().InputsDigest, digest)
+}
+
+func TestTheLiveGenerationKeepsTheContentOfAllOfItsInputs(t *testing.T) {
+	fs := files{
+		"agents/main.hcl":        strings.Replace(mainHCL, `"Help."`, `file("prompts/help.md")`, 1),
+		"agents/prompts/help.md": "Help.",
+		"tools.d/noop.hcl":       wasm("noop", "noop.wasm"),
+		"tools.d/noop.wasm":      module("1"),
+	}
+	p := start(t, fs)
+	for path := range fs {
+		p.write(path, "}{ broken")
+	}
+	p.write("tools.d/noop.wasm", "no module")
+	p.reload()
+	for path, want := range fs {
+		diff(t, string(p.live().Config.Inputs[p.at(path)].Content), want)
+	}
+}
+
+func TestACandidateIsTheLiveInputsPlusTheChangesOnDisk(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One."),
+		"tools.d/same.hcl": native("same", "Same."),
+	})
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.remove("tools.d/b.hcl")
+	p.write("tools.d/c.hcl", native("c", "One."))
+	out := p.reload()
+	diff(t, out.Changed, true)
+	diff(t, p.offered(), map[string]string{"a": "Two.", "c": "One.", "same": "Same."})
+	if log := p.log.String(); !strings.Contains(log, "added=1 changed=1 removed=1") {
+		t.Errorf("the log does not count the changes:\n%s", log)
+	}
+}
+
+func TestNoChangeNoNewGeneration(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	before := p.live()
+	must(t, os.Chmod(p.at("tools.d/a.hcl"), 0o600))
+	p.write("tools.d/a.hcl.tmp", native("a", "One."))
+	must(t, os.Rename(p.at("tools.d/a.hcl.tmp"), p.at("tools.d/a.hcl")))
+	p.write("tools.d/notes.txt", "no input")
+	out := p.reload()
+	diff(t, []any{out.Changed, out.Generation}, []any{false, int64(1)})
+	if p.live() != before {
+		t.Error("the generation was replaced")
+	}
+}
+
+func TestTheCandidateIsBuiltBesideTheLiveGeneration(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/noop.hcl": wasm("noop", "noop.wasm"), "tools.d/noop.wasm": module("1")})
+	lease, release, err := p.holder.Acquire()
+	must(t, err)
+	defer release()
+	old, _ := lease.Registry.Tool("noop")
+	before := p.call("noop")
+	p.write("tools.d/noop.wasm", module("2"))
+	diff(t, p.reload().Changed, true)
+	if now, _ := p.live().Registry.Tool("noop"); now == old {
+		t.Error("the tool of the new module is the old one")
+	}
+	diff(t, []int64{lease.Number, p.live().Number}, []int64{1, 2})
+	diff(t, p.call("noop"), before)
+	if _, err := old.Handler.Call(t.Context(), callOf("noop")); err != nil {
+		t.Errorf("the old generation does not work while it is held: %v", err)
+	}
+}
+
+func TestObjectsThatDidNotChangeAreReusedByContentKey(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One."),
+		"tools.d/noop.hcl": wasm("noop", "noop.wasm"), "tools.d/noop.wasm": module("1"),
+	})
+	before, stats := p.live(), p.cache.Stats()
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	diff(t, p.reload().Changed, true)
+	after := p.live()
+	for name, same := range map[string]bool{"a": false, "b": true, "noop": true} {
+		was, _ := before.Registry.Tool(toolName(name))
+		now, _ := after.Registry.Tool(toolName(name))
+		diff(t, map[string]bool{name: was == now}, map[string]bool{name: same})
+	}
+	if before.Models["offline"].Provider != after.Models["offline"].Provider {
+		t.Error("the model's client was made again")
+	}
+	diff(t, p.cache.Stats().Parses-stats.Parses, int64(1))
+}
+
+func TestEverythingThatLoadsGoesLiveTogetherAsOneGeneration(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.write("tools.d/b.hcl", native("b", "One."))
+	p.write("tools.d/broken.hcl", "tool \"c\" {")
+	p.write("agents/main.hcl", strings.Replace(mainHCL, "Help.", "Help well.", 1))
+	out := p.reload()
+	diff(t, []any{out.Changed, out.Generation}, []any{true, int64(2)})
+	diff(t, p.offered(), map[string]string{"a": "Two.", "b": "One."})
+	diff(t, p.live().Agents["assistant"].Instructions, "Help well.")
+	diff(t, len(p.swaps), 1)
+	diff(t, slices.Collect(maps.Keys(p.stale(out))), []string{"tools.d/broken.hcl"})
+}
+
+func TestAnErrorIsBlamedOnTheChangedInputItStandsIn(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")})
+	p.write("tools.d/a.hcl", strings.Replace(native("a", "Two."), "test.echo", "test.ecko", 1))
+	p.write("tools.d/b.hcl", native("b", "Two."))
+	out := p.reload()
+	stale := p.stale(out)
+	diff(t, slices.Collect(maps.Keys(stale)), []string{"tools.d/a.hcl"})
+	diff(t, p.offered(), map[string]string{"a": "One.", "b": "Two."})
+	d := out.Stale[0].Report[0]
+	diff(t, []any{d.Severity, d.Path, d.Line}, []any{"error", "tools.d/a.hcl", 5})
+	if !strings.Contains(d.Detail, "test.echo") {
+		t.Errorf("the fix is not named: %s", d.Detail)
+	}
+}
+
+func TestElseAnErrorIsBlamedOnTheChangedInputItDependsOn(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		tool         string // of tools.d/a.hcl, which does not change
+		path         string
+		good, broken string
+		deleted      bool
+	}{
+		{name: "file", tool: strings.Replace(native("a", "X"), `"X"`, `jsondecode(file("a.json")).text`, 1), path: "tools.d/a.json", good: `{"text":"One."}`, broken: `{"text":`},
+		{name: "deleted file", tool: strings.Replace(native("a", "X"), `"X"`, `file("a.md")`, 1), path: "tools.d/a.md", good: `One.`, deleted: true},
+		{name: "module", tool: wasm("a", "a.wasm"), path: "tools.d/a.wasm", good: module("1"), broken: "\x00asm what"},
+		{name: "local", tool: strings.Replace(native("a", "X"), `"X"`, `local.text`, 1), path: "tools.d/locals.hcl", good: "locals {\n  text = \"One.\"\n}\n", broken: "locals {\n  text = [1]\n}\n"},
+		{name: "deleted local", tool: strings.Replace(native("a", "X"), `"X"`, `local.text`, 1), path: "tools.d/locals.hcl", good: "locals {\n  text = \"One.\"\n}\n", broken: "locals {\n  other = \"One.\"\n}\n"},
+		{name: "deleted file of a local", tool: strings.Replace(native("a", "X"), `"X"`, `local.text`, 1), path: "tools.d/locals.hcl", good: "locals {\n  text = \"One.\"\n}\n", deleted: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": tt.tool, tt.path: tt.good})
+			want := p.offered()
+			change := Changed
+			if tt.deleted {
+				change = Deleted
+				p.remove(tt.path)
+			} else {
+				p.write(tt.path, tt.broken)
+			}
+			p.write("tools.d/new.hcl", native("new", "New."))
+			out := p.reload()
+			stale := p.stale(out)
+			diff(t, slices.Collect(maps.Keys(stale)), []string{tt.path})
+			if s := stale[tt.path]; !strings.HasPrefix(s, string(change)+": ") || len(s) <= len(change)+2 {
+				t.Errorf("got %q, want a reason", s)
+			}
+			want["new"] = "New."
+			diff(t, p.offered(), want)
+		})
+	}
+}
+
+func TestElseOnNobodyAndTheWholeCandidateIsRefused(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.write("tools.d/b.hcl", native("b", "One."))
+	load := p.r.o.load
+	p.r.o.load = failing(load)
+	out := p.reload()
+	diff(t, p.stale(out), map[string]string{"tools.d/a.hcl": "changed: Invalid weather (refused)", "tools.d/b.hcl": "added: Invalid weather (refused)"})
+	diff(t, p.offered(), map[string]string{"a": "One."})
+	diff(t, summaries(out.Diagnostics, hcl.DiagError), []string{"Invalid weather"})
+	p.r.o.load = load
+	// The reason is not in the files, so that the same files are tried again.
+	again, err := p.r.Reload(t.Context(), TriggerPoll)
+	must(t, err)
+	diff(t, []any{again.Changed, len(again.Stale)}, []any{true, 0})
+}
+
+func TestABlamedChangeBelowAToolsDirectoryIsWithheldAlone(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")})
+	p.write("tools.d/a.hcl", "tool \"a\" {\n  description = 'Two.'\n}\n")
+	p.write("tools.d/b.hcl", native("b", "Two."))
+	p.write("tools.d/added.hcl", "tool \"added\" {\n")
+	p.write("agents/main.hcl", strings.Replace(mainHCL, "Help.", "Help well.", 1))
+	out := p.reload()
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"tools.d/a.hcl", "tools.d/added.hcl"})
+	diff(t, p.offered(), map[string]string{"a": "One.", "b": "Two."}) // in force, or absent
+	diff(t, p.live().Agents["assistant"].Instructions, "Help well.")
+}
+
+// typo is a model that does not load.
+const typo = `
+model "new" {
+  provider = "script.offlin"
+}
+`
+
+func TestABlamedChangeOfTheConfigDirectoryWithholdsTheWholeCandidate(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	p.write("agents/model.hcl", typo)
+	p.write("agents/main.hcl", strings.Replace(mainHCL, "Help.", "Help well.", 1))
+	p.write("tools.d/new.hcl", native("new", "New."))
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	out := p.reload()
+	diff(t, out.Changed, false)
+	diff(t, p.offered(), map[string]string{"a": "One."})
+	diff(t, p.live().Agents["assistant"].Instructions, "Help.")
+	stale := p.stale(out)
+	diff(t, []string{stale["agents/main.hcl"], stale["tools.d/a.hcl"], stale["tools.d/new.hcl"]},
+		[]string{"changed with agents/model.hcl", "changed with agents/model.hcl", "added with agents/model.hcl"})
+	if s := stale["agents/model.hcl"]; !strings.HasPrefix(s, "added: Unknown provider") {
+		t.Errorf("got %q", s)
+	}
+}
+
+func TestExceptRemovalsBelowToolsDirectories(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/gone.hcl": native("gone", "One."),
+		"tools.d/two.hcl": native("kept", "One.") + native("cut", "One."),
+	})
+	p.write("agents/model.hcl", typo)
+	p.remove("tools.d/gone.hcl")
+	p.write("tools.d/two.hcl", native("kept", "One."))
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	out := p.reload()
+	diff(t, out.Changed, true)
+	diff(t, p.offered(), map[string]string{"a": "One.", "kept": "One."})
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"agents/model.hcl", "tools.d/a.hcl"})
+}
+
+func TestTheLoadIsRepeatedWithoutTheWithheldChangesUntilItEnds(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/base.hcl": "locals {\n  a = \"A\"\n  b = local.a\n}\n"})
+	rounds := 0
+	load := p.r.o.load
+	p.r.o.load = counting(load, &rounds)
+	// Each of these fails only once the one before it is withheld.
+	p.write("tools.d/1.hcl", "locals {\n  one = local.missing\n}\n")
+	p.write("tools.d/2.hcl", "locals {\n  two = local.one\n}\n")
+	p.write("tools.d/3.hcl", strings.Replace(native("three", "X"), `"X"`, "local.two", 1))
+	p.write("tools.d/4.hcl", native("four", "Four."))
+	out := p.reload()
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"tools.d/1.hcl", "tools.d/2.hcl", "tools.d/3.hcl"})
+	diff(t, p.names(), []string{"four"})
+	if rounds < 2 || rounds > 5 {
+		t.Errorf("%d rounds for 3 withheld changes", rounds)
+	}
+}
+
+// namingHCL is an agent that names single tools.
+func namingHCL(tools string) string {
+	return strings.Replace(mainHCL, `toolsets     = ["*"]`, "tools = ["+tools+"]", 1)
+}
+
+func TestAReferenceNeverHoldsBackARemoval(t *testing.T) {
+	for name, remove := range map[string]func(p *project){
+		"file":  func(p *project) { p.remove("tools.d/b.hcl") },
+		"block": func(p *project) { p.write("tools.d/b.hcl", native("other", "One.")) },
+		"directory": func(p *project) {
+			p.remove("tools.d")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, files{
+				"agents/main.hcl": namingHCL(`"b"`), "agents/sets.hcl": "toolset \"mine\" {\n  description = \"Mine.\"\n  tools = [\"b\"]\n}\n",
+				"tools.d/b.hcl": native("b", "One."),
+			})
+			remove(p)
+			out := p.reload()
+			diff(t, []any{out.Changed, len(out.Stale)}, []any{true, 0})
+			diff(t, p.names(), nil)
+			diff(t, p.call("b"), "no such tool")
+		})
+	}
+}
+
+func TestANameInAnUnchangedFileThatPointedToItBecomesAWarning(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl": namingHCL(`"a", "b"`), "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One."),
+	})
+	p.remove("tools.d/b.hcl")
+	out := p.reload()
+	diff(t, p.names(), []string{"a"}) // the agent is offered less
+	diff(t, summaries(out.Diagnostics, hcl.DiagError), nil)
+	warnings := summaries(out.Diagnostics, hcl.DiagWarning)
+	diff(t, warnings, []string{`Unknown tool "b": removed in generation 2`})
+	// So it stays, as long as the file does.
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	diff(t, summaries(p.reload().Diagnostics, hcl.DiagWarning), warnings)
+	// And it is no warning any more when the tool comes back.
+	p.write("tools.d/b.hcl", native("b", "Back."))
+	diff(t, summaries(p.reload().Diagnostics, hcl.DiagWarning), nil)
+	diff(t, p.names(), []string{"a", "b"})
+}
+
+func TestInAChangedFileAndAtStartUpItIsAnError(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl": namingHCL(`"a", "b"`), "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One."),
+	})
+	p.remove("tools.d/b.hcl")
+	p.reload()
+	p.write("agents/main.hcl", namingHCL(`"b", "a"`))
+	out := p.reload()
+	if s := p.stale(out)["agents/main.hcl"]; !strings.HasPrefix(s, "changed: Unknown tool") {
+		t.Errorf("got %q, want an error", s)
+	}
+	fresh := newProject(t, files{"agents/main.hcl": namingHCL(`"a", "b"`), "tools.d/a.hcl": native("a", "One.")})
+	out, err := fresh.r.Start(t.Context(), false)
+	diff(t, fault.KindOf(err), fault.Invalid)
+	diff(t, len(summaries(out.Diagnostics, hcl.DiagError)), 1)
+}
+
+func TestADeletedProviderModelAgentOrModuleThatIsStillUsedIsWithheld(t *testing.T) {
+	provider := "provider \"script\" \"offline\" {}\n"
+	model := "model \"offline\" {\n  provider = \"script.offline\"\n  rule {\n    match = \".*\"\n    reply = \"Hello.\"\n  }\n}\n"
+	agent := "agent \"assistant\" {\n  model = \"offline\"\n  instructions = \"Help.\"\n  toolsets = [\"*\"]\n}\n"
+	base := files{
+		"agents/provider.hcl": provider, "agents/model.hcl": model, "agents/agent.hcl": agent,
+		"tools.d/a.hcl": wasm("a", "a.wasm"), "tools.d/a.wasm": module("1"), "tools.d/b.hcl": native("b", "One."),
+	}
+	for _, tt := range []struct {
+		path, summary string
+		config        bool
+	}{
+		{"agents/provider.hcl", "Unknown provider", true},
+		{"agents/model.hcl", "Unknown model", true},
+		{"tools.d/a.wasm", "", false},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			p := start(t, maps.Clone(base))
+			p.remove(tt.path)
+			p.write("tools.d/c.hcl", native("c", "One."))
+			out := p.reload()
+			if s := p.stale(out)[tt.path]; !strings.HasPrefix(s, "deleted: "+tt.summary) {
+				t.Errorf("got %q\n%v", s, p.stale(out))
+			}
+			diff(t, out.Changed, !tt.config)
+			if p.call("a") != "null" && strings.Contains(p.call("a"), "no such") {
+				t.Errorf("the module is gone: %s", p.call("a"))
+			}
+		})
+	}
+}
+
+func TestAWithheldChangeIsStaleUntilItLoads(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	first := p.reload()
+	p.write("tools.d/a.hcl", "tool \"a\" { description = ")
+	second := p.reload()
+	diff(t, second.Stale[0].Since, first.Stale[0].Since) // since when it is
+	if log := p.log.String(); !strings.Contains(log, "change withheld") || !strings.Contains(log, "file=tools.d/a.hcl line=1") {
+		t.Errorf("the log does not say what is withheld:\n%s", log)
+	}
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	out := p.reload()
+	diff(t, p.stale(out), nil)
+	diff(t, p.offered(), map[string]string{"a": "Two."})
+	diff(t, out.Report, nil)
+}
+
+func TestOrReturnsToItsLiveContent(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	p.write("tools.d/b.hcl", "tool \"b\" {")
+	diff(t, len(p.reload().Stale), 2)
+	p.write("tools.d/a.hcl", native("a", "One."))
+	p.remove("tools.d/b.hcl")
+	out := p.reload()
+	diff(t, p.stale(out), nil)
+	diff(t, []any{out.Changed, out.Generation}, []any{false, int64(1)})
+}
+
+func TestAHalfWrittenFileIsTriedAgainAtItsNextChange(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL})
+	rounds := 0
+	load := p.r.o.load
+	p.r.o.load = counting(load, &rounds)
+	whole := native("a", "One.")
+	p.write("tools.d/a.hcl", whole[:len(whole)/2])
+	out, err := p.r.Reload(t.Context(), TriggerFile)
+	must(t, err)
+	diff(t, len(out.Stale), 1)
+	rounds = 0
+	_, err = p.r.Reload(t.Context(), TriggerPoll) // nothing changed: nothing is tried
+	must(t, err)
+	diff(t, rounds, 0)
+	p.write("tools.d/a.hcl", whole)
+	out, err = p.r.Reload(t.Context(), TriggerFile)
+	must(t, err)
+	diff(t, p.stale(out), nil)
+	diff(t, p.names(), []string{"a"})
+}
+
+func TestWhatWasMissingIsTriedAgainWhenItAppears(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL})
+	p.write("tools.d/a.hcl", wasm("a", "a.wasm"))
+	out := p.reload()
+	diff(t, slices.Collect(maps.Keys(p.stale(out))), []string{"tools.d/a.hcl"})
+	p.write("tools.d/a.wasm", module("1"))
+	out, err := p.r.Reload(t.Context(), TriggerFile)
+	must(t, err)
+	diff(t, p.stale(out), nil)
+	diff(t, p.names(), []string{"a"})
+}
+
+func TestStartUpIsStrictAnyErrorEndsIt(t *testing.T) {
+	p := newProject(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": "tool \"b\" {", "tools.d/c.hcl": "nonsense {\n}\n"})
+	out, err := p.r.Start(t.Context(), false)
+	diff(t, fault.KindOf(err), fault.Invalid)
+	diff(t, out.Generation, int64(0))
+	if len(summaries(out.Diagnostics, hcl.DiagError)) < 2 {
+		t.Errorf("not all errors are told: %v", out.Report)
+	}
+	if _, _, err := p.holder.Acquire(); err == nil {
+		t.Error("a generation is live")
+	}
+	if _, err := p.r.Reload(t.Context(), TriggerAPI); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("got %v, want unavailable", err)
+	}
+}
+
+func TestStartUpIsStrictAboutWhatABuildFindsToo(t *testing.T) {
+	p := newProject(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": wasm("a", "a.wasm"), "tools.d/a.wasm": "no module"})
+	out, err := p.r.Start(t.Context(), false)
+	diff(t, fault.KindOf(err), fault.Invalid)
+	diff(t, len(out.Report) > 0, true)
+}
+
+func TestWithLenientWhatCannotLoadIsLeftOut(t *testing.T) {
+	p := newProject(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": "tool \"b\" {"})
+	out, err := p.r.Start(t.Context(), true)
+	must(t, err)
+	diff(t, p.names(), []string{"a"})
+	diff(t, slices.Collect(maps.Keys(p.stale(out))), []string{"tools.d/b.hcl"})
+	p.write("tools.d/b.hcl", native("b", "One."))
+	diff(t, p.stale(p.reload()), nil)
+	diff(t, p.names(), []string{"a", "b"})
+}
+
+func TestWithLenientANameOfWhatWasLeftOutTakesNothingElseDown(t *testing.T) {
+	p := newProject(t, files{"agents/main.hcl": namingHCL(`"a", "b"`), "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": "tool \"b\" {\n  what = 1\n}\n"})
+	out, err := p.r.Start(t.Context(), true)
+	must(t, err)
+	diff(t, slices.Collect(maps.Keys(p.stale(out))), []string{"tools.d/b.hcl"})
+	diff(t, p.names(), []string{"a"})
+}
+
+func TestWithLenientAnErrorOfTheConfigDirectoryStartsNothingBesideIt(t *testing.T) {
+	p := newProject(t, files{"agents/main.hcl": mainHCL, "agents/model.hcl": typo, "tools.d/a.hcl": native("a", "One.")})
+	out, err := p.r.Start(t.Context(), true)
+	must(t, err)
+	s := p.live()
+	diff(t, []int{len(s.Agents), len(s.Registry.Names())}, []int{0, 0})
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"agents/main.hcl", "agents/model.hcl", "tools.d/a.hcl"})
+	p.remove("agents/model.hcl")
+	diff(t, p.stale(p.reload()), nil)
+	diff(t, p.names(), []string{"a"})
+}
+
+func TestLastGoodMeansWasLive(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	// This content loads by itself, but it never was live: it came with an error of the
+	// config directory.
+	p.write("tools.d/a.hcl", native("a", "Never live."))
+	p.write("agents/model.hcl", typo)
+	p.reload()
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	p.remove("agents/model.hcl")
+	p.reload()
+	diff(t, p.offered(), map[string]string{"a": "One."})
+}
+
+func TestGenerationNumbersRiseByOneWithEachSwap(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL})
+	for i := range 3 {
+		p.write("tools.d/a.hcl", "tool \"a\" {") // takes no number
+		diff(t, p.reload().Generation, int64(i+1))
+		p.write("tools.d/a.hcl", native("a", strings.Repeat("x", i+1)))
+		out := p.reload()
+		diff(t, []any{out.Generation, p.live().Number, p.live().Trigger}, []any{int64(i + 2), int64(i + 2), TriggerAPI})
+	}
+}
+
+func TestListenAndTLSAreRestartOnlyAndTheRestStillApplies(t *testing.T) {
+	server := func(listen string) string { return "server {\n  listen = \"" + listen + "\"\n}\n" }
+	p := start(t, files{"agents/main.hcl": mainHCL, "agents/server.hcl": server("127.0.0.1:8420")})
+	p.write("agents/server.hcl", server("127.0.0.1:9000"))
+	p.write("tools.d/a.hcl", native("a", "One."))
+	out := p.reload()
+	diff(t, p.names(), []string{"a"})
+	diff(t, out.RestartOnly, []string{"server.listen"})
+	diff(t, p.r.Status().RestartOnly, []string{"server.listen"})
+	diff(t, summaries(out.Diagnostics, hcl.DiagWarning), []string{"Unsupported live change"})
+	diff(t, []any{out.Report[0].Path, out.Report[0].Line}, []any{"agents/server.hcl", 2})
+	p.write("agents/server.hcl", server("127.0.0.1:8420"))
+	diff(t, p.reload().RestartOnly, nil)
+}
+
+func TestAnAddressGivenAtStartIsNotRestartOnly(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL}, func(o *Options) { o.Listen = "127.0.0.1:0" })
+	p.write("agents/server.hcl", "server {\n  listen = \"127.0.0.1:9000\"\n}\n")
+	out := p.reload()
+	diff(t, []any{out.Changed, len(out.RestartOnly), len(out.Report)}, []any{true, 0, 0})
+}
+
+// A fault of ours that a file brings to light refuses the candidate and ends nothing.
+func TestAPanicWhileLoadingRefusesTheCandidate(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL})
+	load := p.r.o.load
+	p.r.o.load = func(_ ctx, _ config.Source, _ config.Options) (*config.Config, hcl.Diagnostics) {
+		panic("marked value")
+	}
+	p.write("tools.d/a.hcl", native("a", "One."))
+	diff(t, p.stale(p.reload()), map[string]string{"tools.d/a.hcl": "added: Unsupported configuration (refused)"})
+	p.r.o.load = load
+	diff(t, p.reload().Changed, true)
+}

@@ -1,0 +1,237 @@
+package reload
+
+import (
+	"context"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
+)
+
+// settlement takes one candidate to what of it can go live: it loads and builds,
+// blames each error on one change, withholds the blamed ones, and repeats.
+//
+// Each round withholds at least one change, and no change at all is the live
+// generation, so it ends.
+type settlement struct {
+	o    Options
+	live *live
+	view *view
+	hold hold
+	gen  provision.Generation
+	// strict ends at the first errors, with nothing withheld.
+	strict bool
+
+	blamed  map[string]hcl.Diagnostics // by withheld change
+	with    string                     // the change of the config directory that holds all others
+	refused hcl.Diagnostics            // errors blamed on no change
+	// warnings and next are of the round that settled; next is nil if that is the live
+	// generation.
+	warnings hcl.Diagnostics
+	next     *live
+}
+
+// run settles the candidate; the error is only ctx's.
+func (s *settlement) run(ctx context.Context) error {
+	for {
+		r := newRound(s.live, s.view, &s.hold)
+		cfg, snap, diags := s.try(ctx, r)
+		if snap == nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !diags.HasErrors() {
+			s.warnings = diags
+			if snap != nil {
+				s.next = r.becomes(cfg, snap)
+			}
+			return nil
+		}
+		if s.strict || !s.withhold(r, errorsOf(diags)) {
+			s.refuse(diags)
+			if s.strict || s.live.config != nil || s.hold.all {
+				return nil
+			}
+			s.holdAll(nil) // a lenient start goes on with nothing
+		}
+	}
+}
+
+// try loads and builds one round. Without errors and without a snapshot, the round is
+// the live generation. A panic is an error that is blamed on no change: what is live
+// does not end because of a file that nobody foresaw.
+func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, snap *snapshot.Snapshot, diags hcl.Diagnostics) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Log.Error("panic while loading", "panic", p, "stack", string(debug.Stack()))
+			cfg, snap, diags = nil, nil, hcl.Diagnostics{{
+				Severity: hcl.DiagError,
+				Summary:  "Unsupported configuration",
+				Detail:   "Loading this configuration met a fault of hermes itself; the log has the details. What was live stays live.",
+			}}
+		}
+	}()
+	o := s.o.Load
+	o.Previous, o.Generation = s.live.config, s.gen.Number
+	if s.live.config != nil {
+		o.Changed = r.changed
+	}
+	cfg, diags = s.o.load(ctx, r, o)
+	if diags.HasErrors() {
+		return nil, nil, diags
+	}
+	if s.live.config != nil && provision.InputsDigest(cfg) == s.live.digest() {
+		return cfg, nil, diags
+	}
+	if ctx.Err() != nil {
+		return nil, nil, nil
+	}
+	snap, more := s.o.Build.Build(ctx, cfg, s.gen)
+	return cfg, snap, append(diags, more...)
+}
+
+// withhold blames errors and holds what is blamed; false if no change is to blame for
+// any of them. An error that none is to blame for may be a consequence of one that
+// has its culprit, and is judged again in the next round.
+func (s *settlement) withhold(r *round, errs hcl.Diagnostics) bool {
+	found := map[string]hcl.Diagnostics{}
+	for _, d := range errs {
+		if path, ok := blame(r, d); ok {
+			found[path] = append(found[path], d)
+		}
+	}
+	for _, path := range sortedKeys(found) {
+		s.blamed[path] = append(s.blamed[path], found[path]...)
+		if r.below(path) {
+			s.hold.paths[path] = true
+		} else if s.with == "" {
+			s.with = path
+		}
+	}
+	if s.with != "" && !s.hold.all {
+		s.holdAll(s.removals(r))
+	}
+	return len(found) > 0
+}
+
+func (s *settlement) holdAll(kept map[string]bool) {
+	s.hold.all, s.hold.kept = true, kept
+}
+
+// refuse gives up the whole candidate.
+func (s *settlement) refuse(diags hcl.Diagnostics) {
+	s.refused = append(s.refused, errorsOf(diags)...)
+}
+
+// removals are the changes that only take something away below tools directories:
+// deleted files, and files of which nothing but whole blocks was deleted.
+func (s *settlement) removals(r *round) map[string]bool {
+	kept := map[string]bool{}
+	for path, change := range s.changes() {
+		if !r.below(path) {
+			continue
+		}
+		in, _ := s.live.content(path)
+		now := s.view.look(path)
+		if change == Deleted || change == Changed && now.err == nil && config.OnlyRemoves(in.Content, now.content) {
+			kept[path] = true
+		}
+	}
+	return kept
+}
+
+// changes are all changes the candidate has, also those found while loading.
+func (s *settlement) changes() map[string]Change {
+	files, _ := s.view.looked()
+	return s.live.changes(s.view, files)
+}
+
+// blame finds the change an error is blamed on: the changed input it stands in, else
+// the changed input it depends on. Of several, one below a tools directory comes
+// first, since withholding it costs least; if it was innocent, the next round blames
+// another.
+func blame(r *round, d *hcl.Diagnostic) (string, bool) {
+	b, ok := config.BlameOf(d)
+	if !ok && d.Subject != nil {
+		b.Input = d.Subject.Filename
+	}
+	if b.Input != "" && r.changed(b.Input) {
+		return b.Input, true
+	}
+	var other string
+	for _, path := range b.Depends {
+		if !r.changed(path) {
+			continue
+		}
+		if r.below(path) {
+			return path, true
+		}
+		if other == "" {
+			other = path
+		}
+	}
+	return other, other != ""
+}
+
+func errorsOf(diags hcl.Diagnostics) hcl.Diagnostics {
+	return slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
+}
+
+// stale lists the changes that are not in force afterwards, given those that were not
+// before.
+func (s *settlement) stale(before []Stale, now time.Time) []Stale {
+	since := map[string]time.Time{}
+	for _, b := range before {
+		since[b.Path] = b.Since
+	}
+	var out []Stale
+	changes := s.changes()
+	project := s.o.Load.Paths.Project
+	for _, path := range sortedKeys(changes) {
+		if s.next != nil && !s.hold.holds(path) {
+			continue
+		}
+		st := Stale{Path: relative(path, project), Change: changes[path], Since: now, Diagnostics: s.blamed[path]}
+		switch {
+		case len(st.Diagnostics) > 0:
+		case len(s.refused) > 0:
+			st.Refused, st.Diagnostics = true, s.refused
+		case s.hold.holds(path):
+			st.With = relative(s.with, project)
+		default:
+			continue // no input of what was loaded
+		}
+		if t, ok := since[st.Path]; ok {
+			st.Since = t
+		}
+		st.Report = report(st.Diagnostics, project)
+		out = append(out, st)
+	}
+	return out
+}
+
+// diagnostics are all that is to be said: errors of what is withheld or refused, and
+// warnings of what is live.
+func (s *settlement) diagnostics() hcl.Diagnostics {
+	var out hcl.Diagnostics
+	for _, path := range slices.Sorted(maps.Keys(s.blamed)) {
+		out = append(out, s.blamed[path]...)
+	}
+	return ordered(append(append(out, s.refused...), s.warnings...))
+}
+
+// counts are how many changes of each kind went live.
+func (s *settlement) counts() map[Change]int {
+	out := map[Change]int{}
+	for path, change := range s.changes() {
+		if _, in := s.next.config.Inputs[path]; !s.hold.holds(path) && (in || change == Deleted) {
+			out[change]++
+		}
+	}
+	return out
+}
