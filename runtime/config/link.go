@@ -294,6 +294,11 @@ func (l *linker) unknown(o *evaluated, kind, name string, at hcl.Range, names []
 		l.report(o, hcl.DiagWarning, at, fmt.Sprintf("Unknown %s %q", kind, name), fmt.Sprintf("The %s %q was removed in generation %d, and is still named here. Remove the name, too.", kind, name, generation))
 		return
 	}
+	if l.ld.o.LeftOut {
+		l.cfg.Removed[key] = l.ld.o.Generation
+		l.report(o, hcl.DiagWarning, at, fmt.Sprintf("Unknown %s %q", kind, name), fmt.Sprintf("There is no %s %q among what did load.", kind, name))
+		return
+	}
 	detail := fmt.Sprintf("There is no %s %q.%s", kind, name, suggest(name, names))
 	if kind == "tool" && l.toolsetExists(name) {
 		detail = fmt.Sprintf("There is no tool %q, but a toolset of this name. Name it in toolsets.", name)

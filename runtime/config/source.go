@@ -35,6 +35,10 @@ type Options struct {
 	Previous   *Config
 	Generation int64
 	Changed    func(path string) bool
+	// LeftOut says that files which do not load are left out of a start: what names a
+	// tool or toolset that nothing declares gets a warning, since it may be in one of
+	// them.
+	LeftOut bool
 }
 
 // Blame is the Extra of every diagnostic of a load and of provisioning: which input

@@ -108,7 +108,7 @@ func TestAnUnchangedToolIsByteIdenticalInTheDefinitions(t *testing.T) {
 	}
 	before := definition()
 	p.write("tools.d/b.hcl", native("b", "Two."))
-	p.write("tools.d/0.hcl", native("zero", "One."))
+	p.write("tools.d/zero.hcl", native("zero", "One."))
 	diff(t, p.reload().Changed, true)
 	diff(t, string(definition()), string(before))
 }

@@ -302,12 +302,12 @@ func TestTheLoadIsRepeatedWithoutTheWithheldChangesUntilItEnds(t *testing.T) {
 	load := p.r.o.load
 	p.r.o.load = counting(load, &rounds)
 	// Each of these fails only once the one before it is withheld.
-	p.write("tools.d/1.hcl", "locals {\n  one = local.missing\n}\n")
-	p.write("tools.d/2.hcl", "locals {\n  two = local.one\n}\n")
-	p.write("tools.d/3.hcl", strings.Replace(native("three", "X"), `"X"`, "local.two", 1))
-	p.write("tools.d/4.hcl", native("four", "Four."))
+	p.write("tools.d/l1.hcl", "locals {\n  one = local.missing\n}\n")
+	p.write("tools.d/l2.hcl", "locals {\n  two = local.one\n}\n")
+	p.write("tools.d/l3.hcl", strings.Replace(native("three", "X"), `"X"`, "local.two", 1))
+	p.write("tools.d/l4.hcl", native("four", "Four."))
 	out := p.reload()
-	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"tools.d/1.hcl", "tools.d/2.hcl", "tools.d/3.hcl"})
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"tools.d/l1.hcl", "tools.d/l2.hcl", "tools.d/l3.hcl"})
 	diff(t, p.names(), []string{"four"})
 	if rounds < 2 || rounds > 5 {
 		t.Errorf("%d rounds for 3 withheld changes", rounds)
@@ -350,7 +350,10 @@ func TestANameInAnUnchangedFileThatPointedToItBecomesAWarning(t *testing.T) {
 	diff(t, p.names(), []string{"a"}) // the agent is offered less
 	diff(t, summaries(out.Diagnostics, hcl.DiagError), nil)
 	warnings := summaries(out.Diagnostics, hcl.DiagWarning)
-	diff(t, warnings, []string{`Unknown tool "b": removed in generation 2`})
+	diff(t, warnings, []string{`Unknown tool "b"`})
+	if d := out.Report[0]; !strings.Contains(d.Detail, "removed in generation 2") || d.Path != "agents/main.hcl" {
+		t.Errorf("got %+v", d)
+	}
 	// So it stays, as long as the file does.
 	p.write("tools.d/a.hcl", native("a", "Two."))
 	diff(t, summaries(p.reload().Diagnostics, hcl.DiagWarning), warnings)
@@ -511,6 +514,12 @@ func TestWithLenientANameOfWhatWasLeftOutTakesNothingElseDown(t *testing.T) {
 	must(t, err)
 	diff(t, slices.Collect(maps.Keys(p.stale(out))), []string{"tools.d/b.hcl"})
 	diff(t, p.names(), []string{"a"})
+	p.write("tools.d/a.hcl", native("a", "Two.")) // and it stays a warning
+	out = p.reload()
+	diff(t, []any{out.Changed, summaries(out.Diagnostics, hcl.DiagWarning)}, []any{true, []string{`Unknown tool "b"`}})
+	p.write("tools.d/b.hcl", native("b", "One."))
+	diff(t, p.stale(p.reload()), nil)
+	diff(t, p.names(), []string{"a", "b"})
 }
 
 func TestWithLenientAnErrorOfTheConfigDirectoryStartsNothingBesideIt(t *testing.T) {

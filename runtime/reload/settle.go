@@ -80,6 +80,8 @@ func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, sna
 	o.Previous, o.Generation = s.live.config, s.gen.Number
 	if s.live.config != nil {
 		o.Changed = r.changed
+	} else {
+		o.LeftOut = len(s.hold.paths) > 0
 	}
 	cfg, diags = s.o.load(ctx, r, o)
 	if diags.HasErrors() {
