@@ -8,10 +8,10 @@ model "offline" {
 
   # Count the words in: to be or not to be
   rule {
-    match = "(?is)\\b(?:count|how many)\\b.*?\\bwords\\b[^:\"]*[:\"]\\s*(?P<text>.+?)\"?\\s*$"
+    match = "(?is)\\b(?:count|how many)\\b.*?\\bwords\\b[^:\"]*(?:\"(?P<quoted>[^\"]+)\"|:\\s*(?P<rest>.+?)\\s*$)"
 
     call "text_stats" {
-      args = { text = match.text, top = 3 }
+      args = { text = match.quoted != "" ? match.quoted : match.rest, top = 3 }
     }
     call "time_now" {
       args = { timezone = "UTC" }
