@@ -68,6 +68,9 @@ type Options struct {
 	Synchronous Synchronous
 	// Log gets one line for a migration and one for a skipped check; nil: none.
 	Log *slog.Logger
+	// OnCommit, if set, is called after each transaction is committed and before anybody
+	// is told, from the goroutine that wrote; nil: nobody is.
+	OnCommit func()
 
 	busy time.Duration                           // zero: busyTimeout
 	wrap func(driver.Connector) driver.Connector // between us and the driver; tests fail operations here

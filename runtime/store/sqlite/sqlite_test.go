@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,7 +12,16 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		if err := child(path); err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // openTest opens a new database that the test closes.
 func openTest(tb testing.TB, o Options) *DB {

@@ -14,6 +14,8 @@ type writer struct {
 	pool  *sql.DB
 	conn  *sql.Conn // nil after a rollback went wrong, until the next write
 	stmts map[string]*sql.Stmt
+
+	onCommit func() // may be nil
 }
 
 func openWriter(ctx context.Context, path string, o Options) (*writer, error) {
@@ -22,7 +24,7 @@ func openWriter(ctx context.Context, path string, o Options) (*writer, error) {
 		return nil, err
 	}
 	pool.SetMaxOpenConns(1)
-	w := &writer{token: make(chan struct{}, 1), pool: pool}
+	w := &writer{token: make(chan struct{}, 1), pool: pool, onCommit: o.OnCommit}
 	w.token <- struct{}{}
 	if err := w.connect(ctx); err != nil {
 		return nil, closing(err, w)
@@ -108,16 +110,16 @@ func (d *DB) acquire(ctx context.Context) error {
 	}
 }
 
-func (w *writer) transact(ctx context.Context, do func(*tx) error) (err error) {
-	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
+func (w *writer) transact(ctx context.Context, do func(*tx) error) error {
 	committed := false
 	defer func() {
 		if !committed {
 			w.rollback(ctx)
 		}
 	}()
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
 	if err := do(&tx{ctx, w}); err != nil {
 		return err
 	}
@@ -125,12 +127,15 @@ func (w *writer) transact(ctx context.Context, do func(*tx) error) (err error) {
 		return fmt.Errorf("committing: %w", err)
 	}
 	committed = true
+	if w.onCommit != nil {
+		w.onCommit()
+	}
 	return nil
 }
 
-// rollback ends the transaction. SQLite may have ended it by itself (a full disk), in
-// which case ROLLBACK is an error although all is well; a fresh connection is right
-// in either case.
+// rollback ends the transaction. There may be none: BEGIN failed, or SQLite ended it by
+// itself (a full disk). Then ROLLBACK is an error although all is well; a fresh
+// connection is right in every case.
 func (w *writer) rollback(ctx context.Context) {
 	if _, err := w.conn.ExecContext(ctx, "ROLLBACK"); err != nil {
 		w.discard()

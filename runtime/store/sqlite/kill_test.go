@@ -1,0 +1,179 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
+)
+
+// childEnv makes the test binary a process that writes until it is killed, and prints
+// a line for each write once it is committed.
+const childEnv = "HERMES_SQLITE_TEST_DB"
+
+const childSessions = 3
+
+// child appends messages and events. It prints "session step" or "run seq".
+func child(path string) error {
+	ctx := context.Background()
+	d, err := Open(ctx, path, Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	var wg sync.WaitGroup
+	for i := range childSessions {
+		wg.Go(func() {
+			if err := write(ctx, d, fmt.Sprint("s", i)); err != nil {
+				fmt.Println("error", err)
+			}
+		})
+	}
+	wg.Wait()
+	return d.Close()
+}
+
+// write goes on where the session and its run stopped, for ever.
+func write(ctx context.Context, d *DB, id string) error {
+	err := d.CreateSession(ctx, session.Session{ID: id, Owner: "ann"})
+	if err != nil && !repeated(err) {
+		return err
+	}
+	runID := "run-" + id
+	if err := d.BeginRun(ctx, store.Run{ID: runID, Session: id, Owner: "ann"}); err != nil && !repeated(err) {
+		return err
+	}
+	seq, err := d.LastEvent(ctx, runID)
+	if err != nil {
+		return err
+	}
+	s, err := d.Session(ctx, all(), id)
+	if err != nil {
+		return err
+	}
+	for n := s.Messages; ; n++ {
+		step := fmt.Sprint(n)
+		if _, err := d.Append(ctx, id, message(runID, step, strings.Repeat("needle ", int(n%50)))); err != nil {
+			return err
+		}
+		fmt.Println("message", id, step)
+		seq++
+		if err := d.AppendEvents(ctx, []store.Event{{Run: runID, Seq: seq, Body: []byte(`{}`)}}); err != nil {
+			return err
+		}
+		fmt.Println("event", runID, seq)
+	}
+}
+
+// TestKill kills a writing process at random moments: everything it had said was
+// committed is there, numbered without gaps, and the next process goes on.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	path := filepath.Join(t.TempDir(), "hermes.db")
+	told := map[string]bool{}
+	for range rounds {
+		killAfter(t, path, rand.IntN(60), told) //nolint:gosec // a test's choice
+		checkTold(t, path, told)
+	}
+	if len(told) < rounds {
+		t.Errorf("only %d writes were told", len(told))
+	}
+	d := reopen(t, path, Options{})
+	for i := range childSessions {
+		if err := d.EndRun(t.Context(), store.Run{ID: fmt.Sprint("run-s", i), Status: string(run.Failed)}); err != nil {
+			t.Errorf("ending the interrupted run: %v", err)
+		}
+	}
+}
+
+// killAfter runs the child, reads n lines, kills it, and adds all it printed to told.
+func killAfter(t *testing.T, path string, n int, told map[string]bool) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0]) //nolint:gosec // this test binary
+	cmd.Env = append(os.Environ(), childEnv+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	for i := 0; ; i++ {
+		line, err := r.ReadString('\n')
+		if err == io.EOF {
+			break // a line cut by the kill was not told
+		}
+		if err != nil || strings.HasPrefix(line, "error") {
+			t.Errorf("child: %q, %v", line, err)
+			break
+		}
+		if line = strings.TrimSpace(line); line != "open" {
+			told[line] = true
+		}
+		if i == n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the child was not killed")
+	}
+}
+
+func checkTold(t *testing.T, path string, told map[string]bool) {
+	t.Helper()
+	d, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkWhole(t, d)
+	have := map[string]bool{}
+	for i := range childSessions {
+		id := fmt.Sprint("s", i)
+		list, err := d.Messages(t.Context(), all(), id, 0, 0)
+		if err != nil && !repeated(err) {
+			t.Fatal(err)
+		}
+		for n, m := range list {
+			if m.Seq != int64(n+1) || m.Step != fmt.Sprint(n) {
+				t.Fatalf("message %d of %s has number %d and step %s", n, id, m.Seq, m.Step)
+			}
+			have[fmt.Sprint("message ", id, " ", m.Step)] = true
+		}
+		events, err := d.Events(t.Context(), all(), "run-"+id, 0, 0)
+		if err != nil && !repeated(err) {
+			t.Fatal(err)
+		}
+		for n, e := range events {
+			if e.Seq != int64(n+1) {
+				t.Fatalf("event %d of %s has number %d", n, id, e.Seq)
+			}
+			have[fmt.Sprint("event run-", id, " ", e.Seq)] = true
+		}
+	}
+	for line := range told {
+		if !have[line] {
+			t.Errorf("told but lost: %s", line)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

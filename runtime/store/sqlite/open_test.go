@@ -1,0 +1,351 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/session"
+)
+
+// made is the path of a closed database with one session of n messages.
+func made(t *testing.T, n int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hermes.db")
+	d, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		say(t, d, "s", i, strings.Repeat("word ", 200))
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func say(tb testing.TB, d *DB, id string, step int, content string) {
+	tb.Helper()
+	m := session.Message{Run: "r", Step: fmt.Sprint(step), Message: chat.Message{Role: chat.User, Content: content}}
+	if _, err := d.Append(context.Background(), id, m); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// tamper runs SQL on a closed database behind our back.
+func tamper(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := openPool(path, Options{}.filled(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenModes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "a", "state")
+	d := reopen(t, filepath.Join(dir, "hermes.db"), Options{})
+	if err := d.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]os.FileMode{dir: 0o700}
+	for _, name := range []string{"hermes.db", "hermes.db-wal", "hermes.db-shm"} {
+		want[filepath.Join(dir, name)] = 0o600
+	}
+	for path, mode := range want {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v; want mode %v", path, info, err, mode)
+		}
+	}
+}
+
+func TestOpenTightensMode(t *testing.T) {
+	t.Parallel()
+	path := made(t, 0)
+	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // the point of the test
+		t.Fatal(err)
+	}
+	reopen(t, path, Options{})
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestOpenOddPath(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a b?c#d%20é&mode=memory", "hermes.db")
+	d := reopen(t, path, Options{})
+	if err := d.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("the database is not where it should be: %v, %v", info, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for o, want := range map[Synchronous]int{"": 2, Full: 2, Normal: 1} {
+		d := openTest(t, Options{Synchronous: o})
+		for name, conn := range map[string]interface {
+			QueryRowContext(context.Context, string, ...any) *sql.Row
+		}{"writer": d.writer.conn, "reader": d.reader} {
+			got := map[string]string{}
+			for _, pragma := range []string{"synchronous", "foreign_keys", "journal_mode", "busy_timeout", "query_only"} {
+				var v string
+				if err := conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&v); err != nil {
+					t.Fatal(err)
+				}
+				got[pragma] = v
+			}
+			expected := map[string]string{
+				"synchronous": fmt.Sprint(want), "foreign_keys": "1", "journal_mode": "wal", "busy_timeout": "5000",
+				"query_only": map[string]string{"writer": "0", "reader": "1"}[name],
+			}
+			if diff := cmp.Diff(expected, got); diff != "" {
+				t.Errorf("%s with %q (-want +got):\n%s", name, o, diff)
+			}
+		}
+	}
+}
+
+// TestOpenRefused: what must not be opened says why, and is left as it was.
+func TestOpenRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		harm func(t *testing.T, path string)
+		kind fault.Kind
+		says string
+	}{
+		"newer schema":      {func(t *testing.T, path string) { tamper(t, path, "PRAGMA user_version = 99") }, fault.Invalid, "newer hermes (schema 99"},
+		"another program's": {func(t *testing.T, path string) { tamper(t, path, "PRAGMA application_id = 1") }, fault.Invalid, "another program"},
+		"no database":       {func(t *testing.T, path string) { overwrite(t, path, 0, strings.Repeat("hello ", 1000)) }, fault.Internal, "damaged"},
+		"text file": {func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, fault.Internal, "damaged"},
+		"damaged page":      {func(t *testing.T, path string) { overwrite(t, path, 3*4096, strings.Repeat("\xAA", 8*4096)) }, fault.Internal, "damaged"},
+		"truncated":         {func(t *testing.T, path string) { truncate(t, path, 5*4096+17) }, fault.Internal, "damaged"},
+		"another migration": {func(t *testing.T, path string) { tamper(t, path, "UPDATE migrations SET checksum = 'x'") }, fault.Invalid, "0001_state.sql differs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := made(t, 100)
+			c.harm(t, path)
+			before := contents(t, path)
+			d, err := Open(t.Context(), path, Options{})
+			if err == nil {
+				t.Fatal("opened", d.Close())
+			}
+			if fault.KindOf(err) != c.kind || !strings.Contains(fault.Message(err), c.says) || !strings.Contains(fault.Message(err), path) {
+				t.Errorf("got %s %q, want %s with %q and the path", fault.KindOf(err), fault.Message(err), c.kind, c.says)
+			}
+			if !bytes.Equal(before, contents(t, path)) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func contents(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path) //nolint:gosec // a test's own file
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func overwrite(t *testing.T, path string, at int64, with string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // a test's own file
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(with), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func truncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenUnusablePlaces(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"a folder": dir, "below a file": filepath.Join(file, "hermes.db")} {
+		_, err := Open(t.Context(), path, Options{})
+		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "check") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOpenReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere; run the test as another user")
+	}
+	path := made(t, 1)
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), path, Options{})
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), path) {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// TestLocked: another process in an exclusive transaction.
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1)
+	d := reopen(t, path, Options{busy: time.Millisecond})
+	other, err := openPool(path, Options{}.filled(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close() //nolint:errcheck // test
+	conn, err := other.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	err = d.CreateSession(t.Context(), session.Session{ID: "t", Owner: "ann"})
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "locked by another process") {
+		t.Errorf("writing: %v", err)
+	}
+	if _, err := d.Session(t.Context(), session.Scope{All: true}, "s"); err != nil {
+		t.Errorf("reading goes on: %v", err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSession(t.Context(), session.Session{ID: "t", Owner: "ann"}); err != nil {
+		t.Errorf("after the lock: %v", err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenLocked(t *testing.T) {
+	t.Parallel()
+	path := made(t, 1)
+	tamper(t, path, "PRAGMA journal_mode = DELETE")
+	other, err := openPool(path, Options{}.filled(), "_pragma=locking_mode(EXCLUSIVE)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close() //nolint:errcheck // test
+	other.SetMaxOpenConns(1)
+	if _, err := other.ExecContext(t.Context(), "UPDATE sessions SET title = 'x'"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), path, Options{busy: time.Millisecond})
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "locked by another process") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// TestDiskFull fills the database up to a limit: the error says so, nothing half is
+// stored, reading works, and so does writing once there is room.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	d := openTest(t, Options{})
+	if err := d.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	// The limit is the connection's own: after the failure the writer has a new one.
+	if _, err := d.writer.conn.ExecContext(t.Context(), "PRAGMA max_page_count = 60"); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := 0, error(nil)
+	for err == nil {
+		m := session.Message{Run: "r", Step: fmt.Sprint(stored), Message: chat.Message{Role: chat.User, Content: strings.Repeat("word ", 500)}}
+		if _, err = d.Append(t.Context(), "s", m); err == nil {
+			stored++
+		}
+	}
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "full") {
+		t.Fatalf("Append: %v", err)
+	}
+	say(t, d, "s", stored, "room again")
+	list, err := d.Messages(t.Context(), session.Scope{All: true}, "s", 0, 0)
+	if err != nil || len(list) != stored+1 || list[stored].Seq != int64(stored+1) {
+		t.Errorf("%d messages, %v; want %d without a gap", len(list), err, stored+1)
+	}
+}
+
+// TestDamagedLater: damage that shows only while the server runs.
+func TestDamagedLater(t *testing.T) {
+	t.Parallel()
+	path := made(t, 100)
+	d := reopen(t, path, Options{})
+	overwrite(t, path, 3*4096, strings.Repeat("\xAA", 30*4096))
+	_, err := d.Messages(t.Context(), session.Scope{All: true}, "s", 0, 0)
+	if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "damaged") {
+		t.Errorf("Messages: %v", err)
+	}
+	if strings.Contains(fault.Message(err), path) {
+		t.Error("the message for clients names a path")
+	}
+}
+
+func TestMigrationLogs(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	path := filepath.Join(t.TempDir(), "hermes.db")
+	for _, want := range []int{1, 0} {
+		log.Reset()
+		d, err := Open(t.Context(), path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "state database migrated"); got != want {
+			t.Errorf("%d migrations logged, want %d:\n%s", got, want, log.String())
+		}
+	}
+}
