@@ -147,6 +147,10 @@ func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request) {
 			Err: fault.New(fault.Invalid, "%s does not take %s", fault.Cut(r.URL.Path, 200), fault.Cut(r.Method, 20))})
 		return
 	}
+	if route.ShapeOf(r.URL.Path) == route.OpenAI {
+		s.refuse(w, r, fault.New(fault.NotFound, "%s is not available yet: of OpenAI's API there are /v1/models and /v1/chat/completions", fault.Cut(r.URL.Path, 200)))
+		return
+	}
 	s.refuse(w, r, fault.New(fault.NotFound, "this server has nothing at %s", fault.Cut(r.URL.Path, 200)))
 }
 

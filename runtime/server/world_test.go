@@ -36,6 +36,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/api"
 	"github.com/hermes-runtime/hermes/runtime/server/openai"
 	"github.com/hermes-runtime/hermes/runtime/server/route"
+	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
 	"github.com/hermes-runtime/hermes/runtime/tool"
@@ -307,4 +308,13 @@ func (r reply) want(t *testing.T, status int) reply {
 		t.Fatalf("%s %s: status %d, want %d: %.500s", r.Request.Method, r.Request.URL.Path, r.StatusCode, status, r.body)
 	}
 	return r
+}
+
+func (w *world) messages(id string) []session.Message {
+	w.t.Helper()
+	m, err := w.db.Messages(w.t.Context(), session.Scope{All: true}, id, 0, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return m
 }
