@@ -40,8 +40,7 @@ func variables(c *tool.Call) map[string]any {
 	return map[string]any{
 		"args": c.Arguments,
 		"call": map[string]any{
-			"id": c.ID, "tool": string(c.Tool), "agent": c.Agent, "session": c.Session, "run": c.Run,
-			"idempotency_key": c.IdempotencyKey,
+			"id": c.ID, "agent": c.Agent, "session": c.Session, "run": c.Run, "idempotency_key": c.IdempotencyKey,
 		},
 	}
 }

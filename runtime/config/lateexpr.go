@@ -42,7 +42,7 @@ func agentVars() map[string]cty.Value {
 
 func callVars(s *schema.Schema) map[string]cty.Value {
 	call := map[string]cty.Value{}
-	for _, n := range []string{"id", "agent", "session", "run"} {
+	for _, n := range []string{"id", "agent", "session", "run", "idempotency_key"} {
 		call[n] = cty.UnknownVal(cty.String)
 	}
 	return map[string]cty.Value{"args": shapeOf(s).unknown(), "call": cty.ObjectVal(call)}
