@@ -195,7 +195,7 @@ func (h *Hub) commitEnd(ctx context.Context, n numbered) {
 		return
 	}
 	if n.last {
-		n.stream.finish(errClosed(n.stream.run))
+		n.stream.finish(errClosed(n.stream.run), false)
 		n.answer(nil)
 		return
 	}
@@ -246,7 +246,7 @@ func (h *Hub) settle(events []numbered, err error) {
 		}
 		n.stream.topic.announce(n.event, len(n.row.Body))
 		if n.typ.Terminal() {
-			n.stream.finish(errEnded(n.stream.run))
+			n.stream.finish(errEnded(n.stream.run), false)
 		}
 		n.answer(nil)
 	}
@@ -254,7 +254,8 @@ func (h *Hub) settle(events []numbered, err error) {
 
 // fail ends the entry's stream with err.
 func (h *Hub) fail(e *entry, err error) {
-	if e.stream.finish(err) && fault.KindOf(err) != fault.Exists {
+	ended := fault.KindOf(err) == fault.Exists
+	if e.stream.finish(err, !ended) && !ended {
 		h.log.Error("events of a run cannot be stored", "run", e.stream.run, "err", err)
 	}
 	e.answer(err)

@@ -39,6 +39,7 @@ type Stream struct {
 	waiting int           // bytes of text that are pending
 	room    chan struct{} // closed when waiting falls or the stream ends
 	closing bool          // Close was called
+	failed  bool          // a commit failed
 	err     error         // why the stream has ended
 }
 
@@ -77,9 +78,16 @@ func (s *Stream) Emit(ctx context.Context, t run.EventType, generation int64, da
 // End ends the run: in one transaction its row gets the final state r, its deltas are
 // dropped and the terminal event t is added, so that whoever is told the end finds the
 // session free for the next run, and no crash can leave one without the other.
+//
+// On a stream that a failed commit has ended, End tries once more, since the disk may
+// have room again and a run without an end keeps its session busy.
 func (s *Stream) End(ctx context.Context, t run.EventType, r store.Run, data any) error {
 	if !t.Terminal() {
 		return fault.New(fault.Invalid, "ending run %q: event %q is not terminal", s.run, t)
+	}
+	if s.hasFailed() {
+		s = s.hub.Open(s.run, s.session, s.owner)
+		defer s.Close()
 	}
 	return s.emit(ctx, t, r.Generation, data, &r)
 }
@@ -219,6 +227,12 @@ func (s *Stream) failure() error {
 	return s.err
 }
 
+func (s *Stream) hasFailed() bool {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.failed
+}
+
 // count learns the last number of the run from the store, once: a resumed run goes on
 // counting, and one that has its terminal event takes no more.
 func (s *Stream) count(ctx context.Context) error {
@@ -246,8 +260,9 @@ func (s *Stream) count(ctx context.Context) error {
 	return nil
 }
 
-// finish ends the stream, once, and says whether this call did.
-func (s *Stream) finish(err error) bool {
+// finish ends the stream, once, and says whether this call did. failed says that a
+// commit is the reason.
+func (s *Stream) finish(err error, failed bool) bool {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -255,6 +270,7 @@ func (s *Stream) finish(err error) bool {
 		return false
 	}
 	s.err = err
+	s.failed = failed
 	s.taken(0)
 	delete(h.streams, s.run)
 	s.topic.broken(err)
