@@ -36,7 +36,7 @@ func packed(t *testing.T, b []byte) []byte {
 }
 
 func TestAnswersAreBounded(t *testing.T) {
-	bomb := packed(t, make([]byte, 64<<20))
+	bomb := packed(t, make([]byte, 8<<20))
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := []byte(strings.Repeat("x", 100))
 		switch r.URL.Path {
