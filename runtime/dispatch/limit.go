@@ -75,8 +75,7 @@ type limiter struct {
 	mu      sync.Mutex // guards everything below
 	running int
 	queue   list.List   // of *waiter, first come first
-	begun   []time.Time // ring of the latest rate.Calls beginnings
-	oldest  int         // of begun, once it is full
+	begun   []time.Time // beginnings within the last rate.Per, oldest first
 	timer   *time.Timer // runs pump when the rate allows the next
 }
 
@@ -143,18 +142,22 @@ func (l *limiter) admit() bool {
 	}
 	if l.rate.Calls > 0 {
 		now := time.Now()
-		switch {
-		case len(l.begun) < l.rate.Calls:
-			l.begun = append(l.begun, now)
-		case now.Sub(l.begun[l.oldest]) < l.rate.Per:
+		if l.forget(now); len(l.begun) >= l.rate.Calls {
 			return false
-		default:
-			l.begun[l.oldest] = now
-			l.oldest = (l.oldest + 1) % l.rate.Calls
 		}
+		l.begun = append(l.begun, now)
 	}
 	l.running++
 	return true
+}
+
+// forget drops the beginnings that no longer count. l.mu is held.
+func (l *limiter) forget(now time.Time) {
+	n := 0
+	for n < len(l.begun) && now.Sub(l.begun[n]) >= l.rate.Per {
+		n++
+	}
+	l.begun = l.begun[n:]
 }
 
 // arm sets the timer for the moment at which the rate admits the first of the queue,
@@ -167,7 +170,7 @@ func (l *limiter) arm() {
 	if l.queue.Len() == 0 || l.calls > 0 && l.running >= l.calls || len(l.begun) < l.rate.Calls || l.rate.Calls <= 0 {
 		return
 	}
-	l.timer = time.AfterFunc(time.Until(l.begun[l.oldest].Add(l.rate.Per)), func() {
+	l.timer = time.AfterFunc(time.Until(l.begun[0].Add(l.rate.Per)), func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.pump()
@@ -178,13 +181,6 @@ func (l *limiter) arm() {
 func (l *limiter) blank() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running > 0 || l.queue.Len() > 0 {
-		return false
-	}
-	for _, t := range l.begun {
-		if time.Since(t) < l.rate.Per {
-			return false
-		}
-	}
-	return true
+	l.forget(time.Now())
+	return l.running == 0 && l.queue.Len() == 0 && len(l.begun) == 0
 }

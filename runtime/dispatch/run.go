@@ -27,20 +27,22 @@ func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, 
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, false, over(ctx, t, false)
 	}
-	slot := d.slot(t)
-	if slot.limiter != nil {
-		if err := slot.limiter.acquire(ctx); err != nil {
-			d.limiters.done(slot.limiter)
-			return tool.Result{}, false, refusal(ctx, t)
+	place := d.slot(t)
+	defer func() {
+		if !ran {
+			place.free()
 		}
-		// The wait may have been long enough for the tool to be removed.
-		if err := offered(r, t); err != nil {
-			slot.free()
-			return tool.Result{}, false, err
-		}
+	}()
+	if err := place.wait(ctx); err != nil {
+		return tool.Result{}, false, refusal(ctx, t)
 	}
-	res, err = d.call(ctx, r, t, call, slot)
-	return res, true, err
+	// The wait may have been long enough for the tool to be removed.
+	if err := offered(r, t); err != nil {
+		return tool.Result{}, false, err
+	}
+	ran = true
+	res, err = d.call(ctx, r, t, call, place)
+	return res, ran, err
 }
 
 // slot is the place of one call in its tool's limits. It is freed when the handler
@@ -48,17 +50,32 @@ func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, 
 type slot struct {
 	limiters *limiters
 	limiter  *limiter // nil: no limits
+	held     bool
 }
 
-func (d *Dispatcher) slot(t *registry.Tool) slot {
-	return slot{&d.limiters, d.limiters.use(t.Name, t.Limits)}
+func (d *Dispatcher) slot(t *registry.Tool) *slot {
+	return &slot{limiters: &d.limiters, limiter: d.limiters.use(t.Name, t.Limits)}
 }
 
-func (s slot) free() {
-	if s.limiter != nil {
-		s.limiter.release()
-		s.limiters.done(s.limiter)
+// wait returns when it is the call's turn, or ctx ends.
+func (s *slot) wait(ctx context.Context) error {
+	if s.limiter == nil {
+		return nil
 	}
+	err := s.limiter.acquire(ctx)
+	s.held = err == nil
+	return err
+}
+
+// free gives the place back, whether or not its turn came.
+func (s *slot) free() {
+	if s.limiter == nil {
+		return
+	}
+	if s.held {
+		s.limiter.release()
+	}
+	s.limiters.done(s.limiter)
 }
 
 // refusal says that a call did not get its turn in time.
@@ -113,10 +130,10 @@ type answer struct {
 
 // call runs the handler on a goroutine of its own, so that its end does not depend on
 // the handler's manners.
-func (d *Dispatcher) call(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call, s slot) (tool.Result, error) {
+func (d *Dispatcher) call(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call, place *slot) (tool.Result, error) {
 	done := make(chan answer, 1)
 	go func() {
-		defer s.free()
+		defer place.free()
 		d.handle(ctx, t, call, done)
 	}()
 	select {
@@ -199,11 +216,11 @@ func (a *abandoned) remove() {
 
 // leaveBehind watches a handler that did not return in time until it does.
 func (d *Dispatcher) leaveBehind(r *Request, t *registry.Tool, done <-chan answer) {
-	d.abandoned.add()
 	release := func() {}
 	if r.Retain != nil {
 		release = r.Retain()
 	}
+	d.abandoned.add()
 	d.o.Log.Warn("tool handler ignores the end of its time", "tool", string(t.Name), "run", r.Run)
 	go func() {
 		<-done

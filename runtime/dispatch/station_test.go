@@ -3,7 +3,10 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/registry"
@@ -23,7 +26,7 @@ func BenchmarkStation(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			s := d.slot(x)
-			if err := s.limiter.acquire(ctx); err != nil {
+			if err := s.wait(ctx); err != nil {
 				b.Fatal(err)
 			}
 			s.free()
@@ -43,4 +46,52 @@ func BenchmarkStation(b *testing.B) {
 			d.bound(ctx, r, x, result)
 		}
 	})
+}
+
+// TestSweep keeps the limiters that have state and drops the others.
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ls limiters
+		pass := func(l *limiter) {
+			if err := l.acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l.release()
+			ls.done(l)
+		}
+		rate := tool.Limits{Rate: tool.Rate{Calls: 1, Per: time.Minute}}
+		pass(ls.use("rated", rate))
+		busy := ls.use("busy", tool.Limits{Concurrency: 1})
+		for i := range 2 * sweepAt {
+			pass(ls.use(tool.Name(fmt.Sprint(i)), tool.Limits{Concurrency: 1}))
+		}
+		if n := len(ls.byKey); n > sweepAt {
+			t.Errorf("%d limiters are kept", n)
+		}
+		if ls.use("busy", tool.Limits{Concurrency: 1}) != busy {
+			t.Error("a limiter in use was dropped")
+		}
+		if l := ls.use("rated", rate); l.blank() {
+			t.Error("a limiter forgot a call of this minute")
+		}
+		time.Sleep(time.Minute)
+		if l := ls.use("rated", rate); !l.blank() {
+			t.Error("a limiter remembers a call of last minute")
+		}
+	})
+}
+
+// TestPanicBesideHandler panics in what the caller gave: the call fails, and no slot is
+// lost.
+func TestPanicBesideHandler(t *testing.T) {
+	d := New(Options{Log: slog.New(slog.DiscardHandler)})
+	x := &registry.Tool{Name: "x", Limits: tool.Limits{Concurrency: 1}, Handler: tool.HandlerFunc(func(context.Context, *tool.Call) (tool.Result, error) { return tool.Result{}, nil })}
+	r := &Request{Live: func(tool.Name) bool { panic("boom") }}
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = d.limited(t.Context(), r, x, &tool.Call{})
+	}()
+	if _, ran, err := d.limited(t.Context(), &Request{}, x, &tool.Call{}); !ran || err != nil {
+		t.Errorf("afterwards: %v, %v", ran, err)
+	}
 }

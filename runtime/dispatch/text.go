@@ -23,7 +23,10 @@ func jsonText(t *registry.Tool, raw []byte) ([]byte, error) {
 	if !json.Valid(raw) {
 		return nil, fault.New(fault.Internal, "the tool %q answered with something that is not JSON%s", t.Name, unknown(t))
 	}
-	return wholeRunes(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), nil
+	if !utf8.Valid(raw) {
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+	}
+	return wholeRunes(raw), nil
 }
 
 // wholeRunes replaces unpaired surrogate escapes in valid JSON. The text is copied only

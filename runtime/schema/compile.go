@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -62,10 +63,18 @@ func rootType(tree map[string]any) error {
 		tree["type"] = "object"
 	case string:
 		if t != "object" {
-			return fault.New(fault.Invalid, "the schema: arguments are an object, so the root needs \"type\":\"object\", not %q", excerpt(t))
+			return errRoot()
+		}
+	case []any:
+		if !slices.Contains(t, any("object")) {
+			return errRoot()
 		}
 	}
 	return nil
+}
+
+func errRoot() error {
+	return fault.New(fault.Invalid, "the schema: arguments are an object, so the root needs \"type\":\"object\"")
 }
 
 func compile(tree map[string]any) (*jsonschema.Schema, error) {

@@ -46,6 +46,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"not an object", `true`, "must be a JSON object, got boolean"},
 		{"list", `[]`, "must be a JSON object, got array"},
 		{"root of another type", `{"type":"array"}`, `the root needs "type":"object"`},
+		{"root of other types", `{"type":["string","null"]}`, `the root needs "type":"object"`},
 		{"duplicate key", `{"type":"object","type":"object"}`, "given twice"},
 		{"deep", deep, "levels deep"},
 		{"many nodes", `{"properties":{"p":{}` + many.String() + `}}`, "more than 5000 JSON values"},
