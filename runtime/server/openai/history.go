@@ -17,6 +17,7 @@ func newID(prefix string) string { return prefix + "_" + strings.ToLower(rand.Te
 // project is a stored conversation as the client saw it.
 func project(rows []session.Message) []item {
 	var items []item
+	var silent int64 // where the assistant began with calls of the server's and no word
 	for _, m := range rows {
 		it := item{role: m.Role, text: m.Text(), name: m.Name, callID: m.CallID, first: m.Seq}
 		switch m.Role {
@@ -30,11 +31,18 @@ func project(rows []session.Message) []item {
 					it.calls = append(it.calls, itemCall{id: c.ID, name: c.Name, arguments: c.Arguments})
 				}
 			}
+			if silent == 0 {
+				silent = m.Seq
+			}
+			it.first = silent
 		case chat.Tool:
 			it.ref = clientCall(items, m.CallID)
 			if it.ref < 0 {
 				continue // a result of the server's own
 			}
+		}
+		if it.role != chat.Assistant || !it.empty() {
+			silent = 0
 		}
 		items = merge(append(items, it))
 	}

@@ -219,7 +219,7 @@ func decodeArguments(raw json.RawMessage, at string) (string, error) {
 func merge(items []item) []item {
 	out := make([]item, 0, len(items))
 	for _, it := range items {
-		if it.role == chat.Assistant && it.text == "" && len(it.calls) == 0 {
+		if it.role == chat.Assistant && it.empty() {
 			continue
 		}
 		if n := len(out); it.role == chat.Assistant && n > 0 && out[n-1].role == chat.Assistant {
@@ -231,6 +231,9 @@ func merge(items []item) []item {
 	}
 	return out
 }
+
+// empty says that the item tells a client nothing.
+func (it item) empty() bool { return it.text == "" && len(it.calls) == 0 }
 
 // separator stands between what the assistant said before and after its own tools.
 const separator = "\n\n"
