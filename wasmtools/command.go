@@ -27,10 +27,8 @@ func (c *call) command(tc *tool.Call) (tool.Result, error) {
 		return value(c.output.b), nil
 	case errors.As(err, &exit):
 		return tool.Result{}, c.exited(exit.ExitCode())
-	case passed(err) != nil:
-		return tool.Result{}, passed(err)
 	}
-	return tool.Result{}, c.faulty(err, "%s", trapReason(err))
+	return tool.Result{}, c.broken(err)
 }
 
 // start runs _start to its end. Exiting with 0 is success.

@@ -1,6 +1,7 @@
 package wasmtools
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,10 +88,13 @@ func (c *call) setInput(tc *tool.Call) error {
 	if deadline, ok := c.ctx.Deadline(); ok {
 		in.Call.DeadlineMS = max(1, time.Until(deadline).Milliseconds())
 	}
-	var err error
-	if c.input, err = json.Marshal(in); err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // the arguments stay as they are, byte for byte
+	if err := e.Encode(in); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the arguments are not JSON")
 	}
+	c.input = bytes.TrimRight(b.Bytes(), "\n")
 	return nil
 }
 
@@ -113,18 +117,18 @@ func (c *call) invoke(name string) (code int32, err error) {
 
 // broken is the error of an instance that ended in the middle of a call.
 func (c *call) broken(err error) error {
-	var exit *sys.ExitError
-	switch {
-	case errors.As(err, &exit):
-		why := fmt.Sprintf("the module ended itself with exit code %d", exit.ExitCode())
-		if said := complaint(c.logs.b); said != "" {
-			why += ": " + said
-		}
-		return c.faulty(err, "%s", why)
-	case passed(err) != nil:
-		return passed(err)
+	if f := passed(err); f != nil {
+		return f
 	}
-	return c.faulty(err, "%s", trapReason(err))
+	var exit *sys.ExitError
+	why := trapReason(err)
+	if errors.As(err, &exit) {
+		why = fmt.Sprintf("the module ended itself with exit code %d", exit.ExitCode())
+	}
+	if said := complaint(c.logs.b); said != "" {
+		why += ": " + said
+	}
+	return c.faulty(err, "%s", why)
 }
 
 // trapReason is why a guest trapped, in a few words: neither paths nor stack.
@@ -136,6 +140,9 @@ func trapReason(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	if _, reason, ok := strings.Cut(first, "wasm error: "); ok {
 		return "the module trapped: " + reason
+	}
+	if strings.Contains(first, "stack overflow") {
+		return "the module trapped: stack overflow"
 	}
 	return "the module could not be run"
 }

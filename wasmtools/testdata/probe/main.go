@@ -96,9 +96,13 @@ func probe(ctx context.Context, a args) (any, error) {
 		_, _ = rand.Read(b)
 		return map[string]any{"time": time.Now().UnixMilli(), "rand": fmt.Sprintf("%x", b)}, nil
 	case "http":
-		r, err := guest.HTTP(ctx, guest.Request{URL: a.URL, Method: a.Method, Headers: a.Headers, Body: []byte(a.Text)})
-		if err != nil {
-			return nil, err
+		var r *guest.Response
+		for range max(1, a.N) {
+			var err error
+			r, err = guest.HTTP(ctx, guest.Request{URL: a.URL, Method: a.Method, Headers: a.Headers, Body: []byte(a.Text)})
+			if err != nil {
+				return nil, err
+			}
 		}
 		return map[string]any{"status": r.Status, "body": string(r.Body), "url": r.URL, "headers": r.Headers, "truncated": r.Truncated}, nil
 	default:
