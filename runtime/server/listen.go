@@ -131,17 +131,21 @@ func (s *Server) Serve(ln net.Listener) error {
 // It returns after the last one.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
+	s.cut(ErrStopping)
 	if err == nil {
-		s.cut(ErrStopping)
 		return nil
 	}
-	s.cut(ErrStopping)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), endGrace)
 	defer cancel()
-	if err := s.http.Shutdown(grace); err == nil {
-		return nil
+	if err = s.http.Shutdown(grace); err != nil {
+		err = s.http.Close()
 	}
-	if err := s.http.Close(); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.active > 0 {
+		s.idle.Wait()
+	}
+	if err != nil {
 		return fmt.Errorf("closing connections: %w", err)
 	}
 	return nil

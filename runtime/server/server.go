@@ -58,8 +58,10 @@ type Server struct {
 	http   *http.Server
 	cut    context.CancelCauseFunc // ends the contexts of all requests
 
-	mu    sync.Mutex // guards below
-	bound binding
+	mu     sync.Mutex // guards below
+	bound  binding
+	active int        // requests under way
+	idle   *sync.Cond // signalled when active falls
 }
 
 // New makes a server that does not listen yet.
@@ -72,6 +74,7 @@ func New(o Options) *Server {
 		s.mux.HandleFunc(r.Method+" "+r.Pattern, func(w http.ResponseWriter, req *http.Request) { s.serveRoute(w, req, r) })
 	}
 	s.mux.HandleFunc("/", s.serveUnknown)
+	s.idle = sync.NewCond(&s.mu)
 	s.http = s.newHTTP()
 	return s
 }
@@ -81,6 +84,8 @@ func (s *Server) Routes() []route.Route { return slices.Clone(s.routes) }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.enter(1)
+	defer s.enter(-1)
 	rw := &response{ResponseWriter: w}
 	id := requestID(r)
 	s.stamp(rw, id)
@@ -99,6 +104,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(rw, r)
+}
+
+// enter counts a request in (1) or out (-1).
+func (s *Server) enter(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active += n
+	s.idle.Broadcast()
 }
 
 // config is the server block of the live generation; the zero block, which has no keys
