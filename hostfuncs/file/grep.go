@@ -85,7 +85,7 @@ func (g *grep) take(ctx context.Context, line []byte) error {
 		}
 	}
 	g.s.read += int64(len(line))
-	if g.s.read > searchMaxRead {
+	if g.s.read > g.s.maxRead {
 		return errors.Join(g.flush(0), errRead)
 	}
 	line = bytes.TrimRight(line, "\r\n")

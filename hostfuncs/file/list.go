@@ -43,6 +43,8 @@ type listArgs struct {
 	Depth  int    `json:"depth"`
 	Limit  int    `json:"limit"`
 	Offset int    `json:"offset"`
+
+	walked int // bound on entries; 0: maxWalked
 }
 
 type listEntry struct {
@@ -77,7 +79,7 @@ func (t tree) list(ctx context.Context, args listArgs) (*listAnswer, error) {
 	}
 	out := &listAnswer{Path: p, Entries: []listEntry{}}
 	limit, depth := min(or(args.Limit, listLimit), maxList), min(or(args.Depth, 1), maxDepth)
-	w := walk{t: t}
+	w := walk{t: t, max: args.walked}
 	err = w.run(ctx, p, func(at string, info fs.FileInfo) (bool, error) {
 		if out.Total >= args.Offset && len(out.Entries) < limit {
 			out.Entries = append(out.Entries, describe(at, info))
@@ -86,7 +88,7 @@ func (t tree) list(ctx context.Context, args listArgs) (*listAnswer, error) {
 		return levels(p, at) < depth, nil
 	})
 	if errors.Is(err, errWalked) {
-		out.Incomplete, err = "there are more than 100,000 entries; list a folder further down", nil
+		out.Incomplete, err = "there are more entries than one call looks at; list a folder further down", nil
 	}
 	if err != nil {
 		return nil, err

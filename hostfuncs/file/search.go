@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -114,6 +115,8 @@ type searching struct {
 	limit   int
 	offset  int
 	context int
+	maxRead int64
+	walked  int // bound on entries; 0: maxWalked
 
 	found int
 	read  int64
@@ -123,7 +126,7 @@ type searching struct {
 func newSearching(t tree, args searchArgs, maxSize int64) (*searching, error) {
 	s := &searching{
 		t: t, maxSize: maxSize, limit: min(or(args.Limit, searchLimit), maxMatches), offset: args.Offset,
-		context: min(args.Context, maxContext), out: searchAnswer{Matches: []match{}},
+		context: min(args.Context, maxContext), maxRead: searchMaxRead, out: searchAnswer{Matches: []match{}},
 	}
 	var err error
 	if s.files, err = globMatcher(args.Files); err != nil {
@@ -151,7 +154,7 @@ func (s *searching) run(ctx context.Context, start string) (*searchAnswer, error
 	if err != nil {
 		return nil, err
 	}
-	w := walk{t: s.t}
+	w := walk{t: s.t, max: s.walked}
 	if info.IsDir() {
 		err = w.run(ctx, p, func(at string, info fs.FileInfo) (bool, error) { return s.visit(ctx, at, info) })
 	} else {
@@ -167,9 +170,9 @@ func (s *searching) finish(err error) (*searchAnswer, error) {
 	case errors.Is(err, errEnough):
 		s.out.Truncated, s.out.NextOffset = true, s.offset+len(s.out.Matches)
 	case errors.Is(err, errWalked):
-		s.out.Incomplete = "stopped after 100,000 entries; search a folder further down"
+		s.out.Incomplete = "there are more entries than one call looks at; search a folder further down"
 	case errors.Is(err, errRead):
-		s.out.Incomplete = "stopped after reading " + humanSize(searchMaxRead) + "; narrow it with path or files"
+		s.out.Incomplete = "stopped after reading " + humanSize(s.maxRead) + "; narrow it with path or files"
 	default:
 		return nil, err
 	}
@@ -270,9 +273,9 @@ func globExpr(glob string) string {
 			}
 			b.WriteString(`\[`)
 		default:
-			r := []rune(rest)[0]
+			r, size := utf8.DecodeRuneInString(rest)
 			b.WriteString(regexp.QuoteMeta(string(r)))
-			i += len(string(r))
+			i += size
 			continue
 		}
 		i++

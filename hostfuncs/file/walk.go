@@ -24,12 +24,13 @@ type visit func(p string, info fs.FileInfo) (enter bool, err error)
 // by one, since what a directory handle says of its entries is looked up by path.
 type walk struct {
 	t          tree
+	max        int // entries; 0: maxWalked
 	seen       int
 	unreadable int
 }
 
 func (w *walk) run(ctx context.Context, p string, v visit) error {
-	names, err := w.t.names(p)
+	names, err := w.t.names(p, or(w.max, maxWalked))
 	if err != nil {
 		w.unreadable++
 		return nil
@@ -38,7 +39,7 @@ func (w *walk) run(ctx context.Context, p string, v visit) error {
 		if err := stopped(ctx); err != nil {
 			return err
 		}
-		if w.seen++; w.seen > maxWalked {
+		if w.seen++; w.seen > or(w.max, maxWalked) {
 			return errWalked
 		}
 		at := path.Join(p, name)
@@ -60,14 +61,14 @@ func (w *walk) run(ctx context.Context, p string, v visit) error {
 	return nil
 }
 
-// names lists a folder, sorted, and never more than a walk would look at.
-func (t tree) names(p string) ([]string, error) {
+// names lists a folder, sorted; of more than most names it gives some.
+func (t tree) names(p string, most int) ([]string, error) {
 	f, err := t.Open(p)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(maxWalked + 1)
+	names, err := f.Readdirnames(most + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
