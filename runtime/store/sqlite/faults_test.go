@@ -25,6 +25,8 @@ var errInjected = errors.New("injected")
 // if the answer had been lost.
 type faults struct {
 	after bool
+	only  string // the statement that counts; empty: all of them
+	kill  bool   // the process ends instead
 
 	mu    sync.Mutex
 	armed bool
@@ -56,7 +58,7 @@ func (f *faults) resume() {
 func (f *faults) hit(text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.armed {
+	if !f.armed || f.only != "" && f.only != text {
 		return false
 	}
 	f.left--
@@ -77,6 +79,9 @@ func inject[T any](f *faults, text string, do func() (T, error)) (T, error) {
 		if v, err := do(); err != nil {
 			return v, err
 		}
+	}
+	if f.kill {
+		die()
 	}
 	return zero, errInjected
 }

@@ -13,20 +13,30 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
-// childEnv makes the test binary a process that writes until it is killed, and prints
-// a line for each write once it is committed.
-const childEnv = "HERMES_SQLITE_TEST_DB"
+// childEnv makes the test binary a process that writes to the database it names, and
+// prints a line for each write once it is committed: for ever, or, if commitEnv is set,
+// one life, in which it kills itself at the commit of that number, "3 before" or
+// "3 after".
+const (
+	childEnv  = "HERMES_SQLITE_TEST_DB"
+	commitEnv = "HERMES_SQLITE_TEST_COMMIT"
+)
 
 const childSessions = 3
 
 // child appends messages and events. It prints "session step" or "run seq".
 func child(path string) error {
 	ctx := context.Background()
+	if at := os.Getenv(commitEnv); at != "" {
+		return liveUntil(ctx, path, at)
+	}
 	d, err := Open(ctx, path, Options{})
 	if err != nil {
 		return err
@@ -175,5 +185,84 @@ func checkTold(t *testing.T, path string, told map[string]bool) {
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// liveUntil prints the name of each operation that is done.
+func liveUntil(ctx context.Context, path, at string) error {
+	f := &faults{only: "COMMIT", kill: true}
+	var when string
+	var n int
+	if _, err := fmt.Sscan(at, &n, &when); err != nil {
+		return err
+	}
+	f.after = when == "after"
+	d, err := Open(ctx, path, Options{wrap: f.wrap})
+	if err != nil {
+		return err
+	}
+	f.arm(n)
+	for _, op := range life() {
+		if err := op.do(ctx, d); err != nil {
+			return err
+		}
+		fmt.Println(op.name)
+	}
+	return d.Close()
+}
+
+// die ends the process as kill -9 does.
+func die() {
+	p, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+// TestKillAtCommit kills a process at its n-th commit, for every n, just before and
+// just after: what it had said is there, and going on from there leads to the same end
+// as a life without a death.
+func TestKillAtCommit(t *testing.T) {
+	t.Parallel()
+	reference := tables(t, lived(t, &faults{}, 1<<30))
+	for _, when := range []string{"before", "after"} {
+		for n := 0; ; n++ {
+			path := filepath.Join(t.TempDir(), "hermes.db")
+			cmd := exec.Command(os.Args[0]) //nolint:gosec // this test binary
+			cmd.Env = append(os.Environ(), childEnv+"="+path, fmt.Sprintf("%s=%d %s", commitEnv, n, when))
+			out, err := cmd.Output()
+			said := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+			if err == nil {
+				if n < 10 {
+					t.Errorf("only %d commits", n)
+				}
+				break
+			}
+			d := reopen(t, path, Options{Synchronous: Normal})
+			checkWhole(t, d)
+			goOn(t, d, said, when == "after")
+			if diff := cmp.Diff(reference, tables(t, d)); diff != "" {
+				t.Errorf("killed %s commit %d, after %q (-want +got):\n%s", when, n, said, diff)
+			}
+		}
+	}
+}
+
+// goOn does the operations that were not said to be done. The first of them may have
+// been committed.
+func goOn(t *testing.T, d *DB, said []string, committed bool) {
+	t.Helper()
+	done := 0
+	for ; done < len(said) && said[done] == life()[done].name; done++ {
+	}
+	for i, op := range life()[done:] {
+		err := op.do(t.Context(), d)
+		if err != nil && !(i == 0 && committed && repeated(err)) {
+			t.Fatalf("%s, after a kill: %v", op.name, err)
+		}
 	}
 }

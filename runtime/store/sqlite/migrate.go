@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -32,10 +33,18 @@ type migration struct {
 	checksum string // hex sha256 of text
 }
 
-// migrations lists the embedded steps in order: files "0001_name.sql", numbered from 1
-// without gaps.
-func migrations() ([]migration, error) {
-	entries, err := fs.ReadDir(migrationFiles, "migrations")
+// embedded is the folder of migrations as a file system of its own.
+type embedded struct{}
+
+// Open implements fs.FS.
+func (embedded) Open(name string) (fs.File, error) {
+	return migrationFiles.Open(path.Join("migrations", name))
+}
+
+// migrations lists the steps in order: files "0001_name.sql", numbered from 1 without
+// gaps.
+func migrations(schema fs.FS) ([]migration, error) {
+	entries, err := fs.ReadDir(schema, ".")
 	if err != nil {
 		return nil, fmt.Errorf("listing migrations: %w", err)
 	}
@@ -46,7 +55,7 @@ func migrations() ([]migration, error) {
 		if err != nil || version != i+1 {
 			return nil, fmt.Errorf("migration %q: want number %04d", e.Name(), i+1)
 		}
-		text, err := fs.ReadFile(migrationFiles, "migrations/"+e.Name())
+		text, err := fs.ReadFile(schema, e.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading migration: %w", err)
 		}
@@ -58,25 +67,25 @@ func migrations() ([]migration, error) {
 
 // inspect refuses what must not be opened. It uses a read-only connection, so a file
 // it refuses is as it was.
-func inspect(ctx context.Context, path string, o Options) (err error) {
-	info, err := os.Stat(path)
+func inspect(ctx context.Context, file string, o Options) (err error) {
+	info, err := os.Stat(file)
 	if err != nil || info.Size() == 0 {
 		return err
 	}
-	pool, err := openPool(path, o, "mode=ro")
+	pool, err := openPool(file, o, "mode=ro")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	pool.SetMaxOpenConns(1)
-	if err := recognise(ctx, pool); err != nil {
+	if err := recognise(ctx, pool, o); err != nil {
 		return err
 	}
 	return check(ctx, pool, info.Size(), o.Log)
 }
 
 // recognise refuses foreign files and newer schemas.
-func recognise(ctx context.Context, pool *sql.DB) error {
+func recognise(ctx context.Context, pool *sql.DB, o Options) error {
 	var id, version, tables int64
 	if err := pool.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
 		return err
@@ -90,13 +99,13 @@ func recognise(ctx context.Context, pool *sql.DB) error {
 	if err := pool.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
-	known, err := migrations()
+	known, err := migrations(o.schema)
 	if err != nil {
 		return err
 	}
 	if version > int64(len(known)) {
 		return fault.New(fault.Invalid, "it was written by a newer hermes (schema %d, this binary knows %d); "+
-			"start the newer binary, or restore the backup made before the upgrade. Nothing was changed", version, len(known))
+			"start the newer binary, or restore a backup from before the upgrade. Nothing was changed", version, len(known))
 	}
 	return nil
 }
@@ -124,8 +133,8 @@ func damaged(found string) error {
 }
 
 // migrate applies the steps the database does not have, each in its own transaction.
-func (d *DB) migrate(ctx context.Context, log *slog.Logger) error {
-	list, err := migrations()
+func (d *DB) migrate(ctx context.Context, o Options) error {
+	list, err := migrations(o.schema)
 	if err != nil {
 		return err
 	}
@@ -144,7 +153,7 @@ func (d *DB) migrate(ctx context.Context, log *slog.Logger) error {
 		if err := d.apply(ctx, m); err != nil {
 			return fmt.Errorf("applying migration %s: %w", m.name, err)
 		}
-		log.InfoContext(ctx, "state database migrated", "migration", m.name)
+		o.Log.InfoContext(ctx, "state database migrated", "migration", m.name)
 	}
 	return nil
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -217,18 +219,38 @@ func TestOpenUnusablePlaces(t *testing.T) {
 	}
 }
 
-func TestOpenReadOnlyFile(t *testing.T) {
+// TestExplain checks the kinds of real errors of the driver.
+func TestExplain(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("root may write everywhere; run the test as another user")
-	}
 	path := made(t, 1)
-	if err := os.Chmod(path, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(t.Context(), path, Options{})
-	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), path) {
-		t.Errorf("Open: %v", err)
+	expired, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	const forever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+	for name, c := range map[string]struct {
+		ctx            context.Context //nolint:containedctx // a case of the table
+		path, dsn, sql string
+		kind           fault.Kind
+		says           string
+	}{
+		"read-only":       {t.Context(), path, "mode=ro", "DELETE FROM sessions", fault.Unavailable, "cannot be written"},
+		"missing":         {t.Context(), path + "-missing", "mode=ro", "SELECT 1", fault.Unavailable, "cannot be written"},
+		"too large":       {t.Context(), path, "", "SELECT zeroblob(2000000000)", fault.TooLarge, "too large"},
+		"constraint":      {t.Context(), path, "", "INSERT INTO sessions (id) VALUES (NULL)", fault.Internal, "an error"},
+		"no such table":   {t.Context(), path, "", "SELECT * FROM nothing", fault.Internal, "an error"},
+		"deadline passes": {expired, path, "", forever, fault.Timeout, "ran out"},
+	} {
+		pool, err := openPool(c.path, Options{}.filled(), c.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var any sql.NullString
+		err = pool.QueryRowContext(c.ctx, c.sql).Scan(&any)
+		if err = explain(err); fault.KindOf(err) != c.kind || !strings.Contains(fault.Message(err), c.says) {
+			t.Errorf("%s: got %s, %v; want %s with %q", name, fault.KindOf(err), err, c.kind, c.says)
+		}
+		if err := pool.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -346,6 +368,66 @@ func TestMigrationLogs(t *testing.T) {
 		}
 		if got := strings.Count(log.String(), "state database migrated"); got != want {
 			t.Errorf("%d migrations logged, want %d:\n%s", got, want, log.String())
+		}
+	}
+}
+
+// second is the embedded schema with one migration more.
+func second(t *testing.T, text string) fstest.MapFS {
+	t.Helper()
+	first, err := fs.ReadFile(embedded{}, "0001_state.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fstest.MapFS{"0001_state.sql": {Data: first}, "0002_more.sql": {Data: []byte(text)}}
+}
+
+// TestUpgrade opens a database with a newer binary, and then with the old one again.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	path := made(t, 3)
+	newer := Options{schema: second(t, "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE more (id TEXT) STRICT;")}
+	d := reopen(t, path, newer)
+	if list, err := d.Messages(t.Context(), all(), "s", 0, 0); err != nil || len(list) != 3 {
+		t.Errorf("after the upgrade: %d messages, %v", len(list), err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, path)
+	_, err := Open(t.Context(), path, Options{})
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "schema 2, this binary knows 1") {
+		t.Errorf("the old binary: %v", err)
+	}
+	if !bytes.Equal(before, contents(t, path)) {
+		t.Error("the old binary changed the file")
+	}
+	reopen(t, path, newer)
+}
+
+// TestUpgradeFails: a migration that fails half way leaves the schema of before.
+func TestUpgradeFails(t *testing.T) {
+	t.Parallel()
+	path := made(t, 3)
+	_, err := Open(t.Context(), path, Options{schema: second(t, "DELETE FROM messages; CREATE TABLE more (id TEXT); nonsense;")})
+	if err == nil || !strings.Contains(err.Error(), "0002_more.sql") || !strings.Contains(fault.Message(err), path) {
+		t.Errorf("Open: %v", err)
+	}
+	d := reopen(t, path, Options{})
+	if list, err := d.Messages(t.Context(), all(), "s", 0, 0); err != nil || len(list) != 3 {
+		t.Errorf("%d messages, %v; want all of them", len(list), err)
+	}
+}
+
+func TestMigrationNumbers(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][]string{{"0002_a.sql"}, {"0001_a.sql", "0003_b.sql"}, {"a.sql"}, {"0001_a.sql", "0001_b.sql"}} {
+		schema := fstest.MapFS{}
+		for _, n := range names {
+			schema[n] = &fstest.MapFile{}
+		}
+		if _, err := migrations(schema); err == nil {
+			t.Errorf("migrations %v are accepted", names)
 		}
 	}
 }

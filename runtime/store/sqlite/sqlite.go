@@ -32,6 +32,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -74,6 +75,8 @@ type Options struct {
 
 	busy time.Duration                           // zero: busyTimeout
 	wrap func(driver.Connector) driver.Connector // between us and the driver; tests fail operations here
+	// schema holds the migrations, "0001_name.sql" and so on; nil: the embedded ones.
+	schema fs.FS
 }
 
 // DB is an open state database.
@@ -124,6 +127,9 @@ func (o Options) filled() Options {
 	if o.busy == 0 {
 		o.busy = busyTimeout
 	}
+	if o.schema == nil {
+		o.schema = embedded{}
+	}
 	if o.wrap == nil {
 		o.wrap = func(c driver.Connector) driver.Connector { return c }
 	}
@@ -151,7 +157,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{path: path, writer: w, closed: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
-	if err := d.migrate(ctx, o.Log); err != nil {
+	if err := d.migrate(ctx, o); err != nil {
 		return nil, closing(err, w)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -228,13 +234,26 @@ func (d *DB) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
 	default:
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s, ok := d.stmts[text]; ok {
+	s, ok := d.stmts[text]
+	d.mu.Unlock()
+	if ok {
 		return s, nil
 	}
+	// Preparing may wait for a connection, so nobody waits for it here but its caller.
 	s, err := d.reader.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err
+	}
+	return d.remember(text, s)
+}
+
+// remember keeps a new statement, unless another caller was first; then it gives that
+// one.
+func (d *DB) remember(text string, s *sql.Stmt) (*sql.Stmt, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first, ok := d.stmts[text]; ok {
+		return first, s.Close()
 	}
 	d.stmts[text] = s
 	return s, nil
