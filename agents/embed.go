@@ -8,7 +8,7 @@ import (
 )
 
 //go:embed *
-var files embed.FS //nolint:gochecknoglobals // embedded, read-only
+var files embed.FS
 
 // Files are the declarations as they stand in a project's agents folder, beside the Go
 // files of this package.

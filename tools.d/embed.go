@@ -11,7 +11,7 @@ import (
 )
 
 //go:embed *
-var files embed.FS //nolint:gochecknoglobals // embedded, read-only
+var files embed.FS
 
 // Files are the declarations and modules as they stand in a project's tools.d folder,
 // beside the Go files of this package.

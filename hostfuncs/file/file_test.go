@@ -84,8 +84,7 @@ func (b *bench) call(ctx context.Context, name, args string) (map[string]any, er
 		}
 		res, err := h.Call(ctx, &tool.Call{Arguments: json.RawMessage(args)})
 		if err != nil {
-			var f *fault.Error
-			if !errors.As(err, &f) {
+			if _, ok := errors.AsType[*fault.Error](err); !ok {
 				b.t.Errorf("%s %s: %v is not a fault", name, args, err)
 			}
 			return nil, err

@@ -114,7 +114,7 @@ func positive(b hostfuncs.Binding, name string, otherwise int64) (int64, error) 
 // reading goes through a file once: it keeps the lines that were asked for and counts
 // the others.
 type reading struct {
-	ctx           context.Context //nolint:containedctx // one call's
+	ctx           context.Context // one call's
 	in            *bufio.Reader
 	offset, limit int
 	chars         int

@@ -118,13 +118,11 @@ func kind(info fs.FileInfo) string {
 // it is the one the model gave; the system's may be absolute.
 func (t tree) explain(err error, p string) error {
 	var known *fault.Error
-	var onPath *fs.PathError
-	var onLink *os.LinkError
 	cause := err
-	if errors.As(err, &onPath) {
+	if onPath, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = onPath.Err
 	}
-	if errors.As(err, &onLink) {
+	if onLink, ok := errors.AsType[*os.LinkError](err); ok {
 		cause = onLink.Err
 	}
 	switch {

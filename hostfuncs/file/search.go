@@ -100,10 +100,10 @@ func newSearch(b hostfuncs.Binding) (tool.Handler, error) {
 }
 
 // errEnough ends a search that has what was asked for, and knows of one match more.
-var errEnough = errors.New("enough matches") //nolint:gochecknoglobals // a sentinel
+var errEnough = errors.New("enough matches")
 
 // errRead ends a search that has read its share.
-var errRead = errors.New("read enough") //nolint:gochecknoglobals // a sentinel
+var errRead = errors.New("read enough")
 
 // searching is one search under way.
 type searching struct {
@@ -233,7 +233,7 @@ func (s *searching) add(m match) error {
 // empty glob gives nil.
 func globMatcher(glob string) (func(p string) bool, error) {
 	if glob == "" {
-		return nil, nil //nolint:nilnil // no filter
+		return nil, nil // no filter
 	}
 	if _, err := path.Match(glob, ""); err != nil {
 		return nil, errors.New("the glob has a bracket without its other half")

@@ -13,7 +13,7 @@ import (
 const maxWalked = 100_000
 
 // errWalked ends a walk at its bound.
-var errWalked = errors.New("too many entries") //nolint:gochecknoglobals // a sentinel
+var errWalked = errors.New("too many entries")
 
 // visit is called for every entry below the start, in order of path, each folder before
 // what is in it. It says whether to go into a folder.

@@ -105,7 +105,7 @@ func (t tree) target(p string) (fs.FileInfo, error) {
 	info, _, err := t.lstat(p)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil // none is an answer
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSymlink != 0:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -135,9 +136,7 @@ func TestConfigBecomesARequest(t *testing.T) {
 			continue
 		}
 		want := map[string]any{"method": "", "uri": "", "body": "", "type": "", "auth": "", "n": ""}
-		for k, v := range c.want {
-			want[k] = v
-		}
+		maps.Copy(want, c.want)
 		if diff := cmp.Diff(want, got["body"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -184,9 +183,7 @@ func TestAnswers(t *testing.T) {
 		if c.kind != "" {
 			want["headers"].(map[string]any)["content-type"] = c.kind
 		}
-		for k, v := range c.want {
-			want[k] = v
-		}
+		maps.Copy(want, c.want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

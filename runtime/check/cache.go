@@ -33,7 +33,7 @@ type Options struct {
 type Cache struct {
 	probe   func(ctx context.Context, s Spec) error
 	log     *slog.Logger
-	ctx     context.Context //nolint:containedctx // the life of the cache, not of a call
+	ctx     context.Context // the life of the cache, not of a call
 	cancel  context.CancelFunc
 	slots   chan struct{}
 	version atomic.Uint64

@@ -199,7 +199,7 @@ func TestWarmProbesSideBySide(t *testing.T) {
 		}})
 		defer c.Close()
 		var specs []check.Spec
-		for _, name := range strings.Split("abcdefghijklmnop", "") { // as many as may run at once
+		for name := range strings.SplitSeq("abcdefghijklmnop", "") { // as many as may run at once
 			specs = append(specs, check.Spec{Kind: check.TCP, Address: name})
 		}
 		start := time.Now()

@@ -23,7 +23,7 @@ func read(answer *http.Response, from *url.URL, limit int64) (*Response, error) 
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err != nil && !(errors.Is(err, io.ErrUnexpectedEOF) && wire.N == 0) {
+	if err != nil && (wire.N > 0 || !errors.Is(err, io.ErrUnexpectedEOF)) {
 		return nil, damaged(err)
 	}
 	res := &Response{Status: answer.StatusCode, Header: answer.Header.Clone(), URL: from.String(), Body: b}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -301,9 +302,7 @@ func TestHeadersOnTheWay(t *testing.T) {
 	}
 	with := func(extra http.Header) http.Header {
 		h := http.Header{"Accept": {"text/plain"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"hermes"}}
-		for k, v := range extra {
-			h[k] = v
-		}
+		maps.Copy(h, extra)
 		return h
 	}
 	full := http.Header{"Authorization": {"caller"}, "Cookie": {"c=1"}, "X-Own": {"1"}, "X-Api-Key": {"injected"}, "Host-Seen": {"a.test"}}

@@ -86,7 +86,7 @@ func list(origins []Origin) string {
 func (h *hop) redirect(answer *http.Response, p *Policy) (*hop, error) {
 	location := answer.Header.Get("Location")
 	if !redirects(answer.StatusCode) || location == "" || p.MaxRedirects < 0 {
-		return nil, nil //nolint:nilnil // no next hop is an answer
+		return nil, nil // no next hop is an answer
 	}
 	if len(location) > maxURL {
 		return nil, fault.New(fault.Unavailable, "%s redirects to a URL longer than %d bytes", h.origin, maxURL)
