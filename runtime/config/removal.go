@@ -1,32 +1,42 @@
 package config
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// OnlyRemoves says that next is live with nothing but whole tool and toolset blocks
-// taken away: what is left is the same, byte for byte and in the same order, comments
-// and space between blocks aside.
-func OnlyRemoves(live, next []byte) bool {
+// TakenAway gives live without the tool and toolset blocks that next has no more, if
+// all that next does is to take whole blocks away: what is left is the same, byte for
+// byte and in the same order, comments and space between blocks aside. A nil next is a
+// deleted file. What is left in the result stands where it stood in live.
+func TakenAway(live, next []byte) (rest []byte, ok bool) {
 	was, now := parse("", live), parse("", next)
 	if was.body == nil || now.body == nil || len(now.body.Attributes) > 0 || len(now.body.Blocks) >= len(was.body.Blocks) {
-		return false
+		return nil, false
 	}
-	left := now.body.Blocks
+	rest, left := slices.Clone(live), now.body.Blocks
 	for _, b := range was.body.Blocks {
-		if len(left) > 0 && blockText(b, live) == blockText(left[0], next) {
+		switch {
+		case len(left) > 0 && bytes.Equal(blockBytes(b, live), blockBytes(left[0], next)):
 			left = left[1:]
-			continue
-		}
-		if !slices.Contains([]string{"tool", "toolset"}, b.Type) {
-			return false
+		case b.Type == "tool" || b.Type == "toolset":
+			blank(blockBytes(b, rest))
 		}
 	}
-	return len(left) == 0
+	return rest, len(left) == 0
 }
 
-func blockText(b *hclsyntax.Block, src []byte) string {
-	return string(src[b.Range().Start.Byte:b.CloseBraceRange.End.Byte])
+func blockBytes(b *hclsyntax.Block, src []byte) []byte {
+	return src[b.Range().Start.Byte:b.CloseBraceRange.End.Byte]
+}
+
+// blank makes space of everything but the ends of lines.
+func blank(text []byte) {
+	for i, c := range text {
+		if c != '\n' {
+			text[i] = ' '
+		}
+	}
 }

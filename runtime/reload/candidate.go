@@ -41,6 +41,16 @@ func (l *live) content(path string) (config.Input, bool) {
 	return in, ok && !in.Absent
 }
 
+// declares says that path is one of the files that directories listed.
+func (l *live) declares(path string) bool {
+	for _, files := range l.lists {
+		if _, ok := slices.BinarySearch(files, path); ok {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *live) digest() string {
 	if l.snapshot == nil {
 		return ""
@@ -90,11 +100,18 @@ type hold struct {
 	// all holds every change but those kept.
 	all  bool
 	kept map[string]bool
+	// rest is the live content of held files without the tools that the held change
+	// takes away: they are gone, whatever else needs of the file.
+	rest map[string][]byte
 }
 
 func (h *hold) holds(path string) bool {
 	return h.paths[path] || h.all && !h.kept[path]
 }
+
+// errEmpty refuses to take an emptied config directory for a wish to have no agents, no
+// policies and no keys: it is what a slow copy or a lost mount looks like.
+var errEmpty = errors.New("it has no *.hcl file any more")
 
 // round is one try of a candidate: the source of a load in which held paths answer as
 // they are live, and all others as they are on disk. It implements config.Source.
@@ -129,6 +146,9 @@ func (r *round) ReadFile(path string) ([]byte, error) {
 		if !ok {
 			return nil, fs.ErrNotExist
 		}
+		if rest, ok := r.hold.rest[path]; ok {
+			return rest, nil
+		}
 		return in.Content, nil
 	}
 	return now.content, now.err
@@ -139,6 +159,9 @@ func (r *round) Files(dir string) ([]string, error) {
 	was, known := r.live.lists[dir]
 	now, err := r.view.list(dir)
 	gone := errors.Is(err, fs.ErrNotExist)
+	if dir == r.view.configDir && len(was) > 0 && len(now) == 0 && err == nil {
+		err = errEmpty
+	}
 	switch {
 	case err == nil:
 	case r.hold.all && len(r.hold.kept) == 0:

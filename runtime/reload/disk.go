@@ -192,6 +192,14 @@ func (v *view) list(dir string) ([]string, error) {
 	return list()
 }
 
+// isDir says that path is a directory that was asked for.
+func (v *view) isDir(path string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.lists[path]
+	return ok
+}
+
 // looked are the paths and directories that were asked for so far.
 func (v *view) looked() (files, dirs []string) {
 	v.mu.Lock()

@@ -177,7 +177,7 @@ func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Out
 		return r.unchanged(trigger, begin), nil
 	}
 	s := &settlement{
-		o: r.o, live: r.current(), view: v, hold: hold{paths: map[string]bool{}}, strict: strict, blamed: map[string]hcl.Diagnostics{},
+		o: r.o, live: r.current(), view: v, hold: hold{paths: map[string]bool{}, rest: map[string][]byte{}}, strict: strict, blamed: map[string]hcl.Diagnostics{},
 	}
 	s.gen = provision.Generation{Number: r.o.Holder.Number() + 1, Trigger: trigger, Time: begin, Start: s.live.config == nil}
 	if err := s.run(ctx); err != nil {

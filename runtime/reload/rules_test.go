@@ -341,6 +341,43 @@ func TestAReferenceNeverHoldsBackARemoval(t *testing.T) {
 	}
 }
 
+// A local is no reason to keep a tool: of a withheld deletion only the locals stay.
+func TestALocalNeverHoldsBackTheRemovalOfATool(t *testing.T) {
+	locals := "locals {\n  text = \"Shared.\"\n}\n"
+	for name, next := range map[string]string{"file": "", "blocks": "# empty\n"} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, files{
+				"agents/main.hcl": mainHCL, "tools.d/both.hcl": native("gone", "One.") + locals,
+				"tools.d/a.hcl": strings.Replace(native("a", "X"), `"X"`, "local.text", 1),
+			})
+			if p.remove("tools.d/both.hcl"); next != "" {
+				p.write("tools.d/both.hcl", next)
+			}
+			out := p.reload()
+			diff(t, slices.Collect(maps.Keys(p.stale(out))), []string{"tools.d/both.hcl"})
+			diff(t, p.offered(), map[string]string{"a": "Shared."})
+			diff(t, p.reload().Changed, false)
+			p.write("tools.d/a.hcl", native("a", "Own."))
+			diff(t, p.stale(p.reload()), nil)
+			diff(t, p.offered(), map[string]string{"a": "Own."})
+		})
+	}
+}
+
+func TestAToolsetThatIsDeletedIsGoneAndItsNameAWarning(t *testing.T) {
+	set := "toolset \"mine\" {\n  description = \"Mine.\"\n  tools = [\"a\"]\n}\n"
+	p := start(t, files{
+		"agents/main.hcl": strings.Replace(mainHCL, `["*"]`, `["mine"]`, 1),
+		"tools.d/a.hcl":   native("a", "One."), "tools.d/set.hcl": set,
+	})
+	diff(t, p.names(), []string{"a"})
+	p.remove("tools.d/set.hcl")
+	out := p.reload()
+	diff(t, []any{out.Changed, len(out.Stale)}, []any{true, 0})
+	diff(t, p.names(), nil)
+	diff(t, summaries(out.Diagnostics, hcl.DiagWarning), []string{`Unknown toolset "mine"`})
+}
+
 func TestANameInAnUnchangedFileThatPointedToItBecomesAWarning(t *testing.T) {
 	p := start(t, files{
 		"agents/main.hcl": namingHCL(`"a", "b"`), "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One."),

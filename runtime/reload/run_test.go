@@ -232,15 +232,48 @@ func TestAToolsDirectoryMayAppear(t *testing.T) {
 	diff(t, offered(t, p.next()), map[string]string{"a": "One."})
 }
 
-// The directory of agents, keys and policies going away is no wish to have none.
+// The agents, keys and policies going away all at once is no wish to have none.
 func TestALostConfigDirectoryIsRefused(t *testing.T) {
-	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
-	must(t, os.Rename(p.at("agents"), p.at("moved")))
+	for name, tt := range map[string]struct{ lose, back func(p *project) }{
+		"directory": {
+			func(p *project) { must(t, os.Rename(p.at("agents"), p.at("moved"))) },
+			func(p *project) { must(t, os.Rename(p.at("moved"), p.at("agents"))) },
+		},
+		"files": {func(p *project) { p.remove("agents/main.hcl") }, func(p *project) { p.write("agents/main.hcl", mainHCL) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+			tt.lose(p)
+			out := p.reload()
+			diff(t, []any{out.Changed, p.stale(out)["agents/main.hcl"]}, []any{false, "deleted: Missing directory (refused)"})
+			diff(t, p.names(), []string{"a"})
+			tt.back(p)
+			diff(t, p.stale(p.reload()), nil)
+		})
+	}
+}
+
+// A tools directory that the configuration names is one at once, and watched.
+func TestANewToolsDirectoryIsLoadedAndWatched(t *testing.T) {
+	p := running(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "more.d/b.hcl": native("b", "One.")})
+	p.write("agents/runtime.hcl", "runtime {\n  tools_dirs = [\"../tools.d\", \"../more.d\"]\n}\n")
+	diff(t, offered(t, p.next()), map[string]string{"a": "One.", "b": "One."})
+	p.write("more.d/b.hcl", native("b", "Two."))
+	diff(t, offered(t, p.next()), map[string]string{"a": "One.", "b": "Two."})
+	p.write("more.d/b.hcl", "tool \"b\" {") // below a tools directory: withheld alone
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	until(t, "the other change", func() bool { return maps.Equal(p.offered(), map[string]string{"a": "Two.", "b": "Two."}) })
+}
+
+// A file that cannot be read is withheld alone, like one that does not load.
+func TestAnUnreadableFileIsWithheldAlone(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/noop.hcl": wasm("noop", "noop.wasm"), "tools.d/noop.wasm": module("1")})
+	must(t, os.Truncate(p.at("tools.d/a.hcl"), maxInput+1))
+	must(t, os.Truncate(p.at("tools.d/noop.wasm"), maxInput+1))
+	p.write("tools.d/b.hcl", native("b", "One."))
 	out := p.reload()
-	diff(t, []any{out.Changed, p.stale(out)["agents/main.hcl"]}, []any{false, "deleted: Missing directory (refused)"})
-	diff(t, p.names(), []string{"a"})
-	must(t, os.Rename(p.at("moved"), p.at("agents")))
-	diff(t, p.stale(p.reload()), nil)
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"tools.d/a.hcl", "tools.d/noop.wasm"})
+	diff(t, p.names(), []string{"a", "b", "noop"})
 }
 
 func TestAModelWithATypoAndANewToolTogether(t *testing.T) {

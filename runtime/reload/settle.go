@@ -110,7 +110,7 @@ func (s *settlement) withhold(r *round, errs hcl.Diagnostics) bool {
 	for _, path := range sortedKeys(found) {
 		s.blamed[path] = append(s.blamed[path], found[path]...)
 		if r.below(path) {
-			s.hold.paths[path] = true
+			s.holdOne(path)
 		} else if s.with == "" {
 			s.with = path
 		}
@@ -119,6 +119,15 @@ func (s *settlement) withhold(r *round, errs hcl.Diagnostics) bool {
 		s.holdAll(s.removals(r))
 	}
 	return len(found) > 0
+}
+
+// holdOne holds a change below a tools directory. What it takes away is gone all the
+// same: that another file needs a local of it never holds back the removal of a tool.
+func (s *settlement) holdOne(path string) {
+	s.hold.paths[path] = true
+	if rest, ok := s.takenAway(path); ok {
+		s.hold.rest[path] = rest
+	}
 }
 
 func (s *settlement) holdAll(kept map[string]bool) {
@@ -138,13 +147,22 @@ func (s *settlement) removals(r *round) map[string]bool {
 		if !r.below(path) {
 			continue
 		}
-		in, _ := s.live.content(path)
-		now := s.view.look(path)
-		if change == Deleted || change == Changed && now.err == nil && config.OnlyRemoves(in.Content, now.content) {
+		if _, only := s.takenAway(path); only || change == Deleted {
 			kept[path] = true
 		}
 	}
 	return kept
+}
+
+// takenAway gives the live content of a file of declarations without what the change
+// takes away, if that is all it does.
+func (s *settlement) takenAway(path string) ([]byte, bool) {
+	in, ok := s.live.content(path)
+	now := s.view.look(path)
+	if !ok || !s.live.declares(path) || now.err != nil && !now.absent() {
+		return nil, false
+	}
+	return config.TakenAway(in.Content, now.content)
 }
 
 // changes are all changes the candidate has, also those found while loading.
@@ -162,7 +180,7 @@ func blame(r *round, d *hcl.Diagnostic) (string, bool) {
 	if !ok && d.Subject != nil {
 		b.Input = d.Subject.Filename
 	}
-	if b.Input != "" && r.changed(b.Input) {
+	if b.Input != "" && !r.view.isDir(b.Input) && r.changed(b.Input) {
 		return b.Input, true
 	}
 	var other string

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTakenAway(t *testing.T) {
+	a, b := "tool \"a\" {\n  emoji = \"x\"\n}\n", "toolset \"b\" {\n}\n"
+	locals := "locals {\n  l = 1\n}\n"
+	for _, tt := range []struct {
+		name, live, next, rest string
+		ok                     bool
+	}{
+		{"a deleted file", a + locals + b, "", "          \n             \n \n" + locals + "             \n \n", true},
+		{"a deleted block", a + b, b, "          \n             \n \n" + b, true},
+		{"a deleted block, other space and comments", a + b, "# one\n\n" + b + "\n", "          \n             \n \n" + b, true},
+		{"deleted locals stay", locals + a, a, locals + a, true},
+		{"nothing", a, a, "", false},
+		{"a changed block", a + b, "tool \"a\" {\n}\n", "", false},
+		{"an added block", a, a + b, "", false},
+		{"another order", a + b + locals, b + a, "", false},
+		{"an attribute", a + b, a + "x = 1\n", "", false},
+		{"half a file", a + b, "tool \"a\" {", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rest, ok := TakenAway([]byte(tt.live), []byte(tt.next))
+			if ok != tt.ok {
+				t.Fatalf("got %v, want %v", ok, tt.ok)
+			}
+			if d := cmp.Diff(tt.rest, string(rest)); ok && d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
