@@ -277,6 +277,7 @@ type Runtime struct {
 	AllowPaths           []string
 
 	toolsDirs []string
+	elements  map[string][]hcl.Range // see evaluated
 }
 
 // Server is the server block with its defaults.

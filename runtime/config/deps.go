@@ -10,6 +10,7 @@ import (
 type deps struct {
 	files map[string]struct{} // all, transitively
 	read  map[string]string   // files read directly, with the key of what was read
+	links map[string]bool     // paths, with whether they stay where they may
 	env   map[string]string   // variables of the environment, with "=value" or ""
 	named map[string]string   // "var.x" and "local.x", with the key of their value
 }
@@ -27,6 +28,13 @@ func (d *deps) addRead(path, key string) {
 		d.read = map[string]string{}
 	}
 	d.read[path] = key
+}
+
+func (d *deps) addLink(path string, inside bool) {
+	if d.links == nil {
+		d.links = map[string]bool{}
+	}
+	d.links[path] = inside
 }
 
 func (d *deps) addEnv(name, value string) {
@@ -49,6 +57,9 @@ func (d *deps) merge(o *deps) {
 	}
 	for p, k := range o.read {
 		d.addRead(p, k)
+	}
+	for p, in := range o.links {
+		d.addLink(p, in)
 	}
 	for n, v := range o.env {
 		d.addEnv(n, v)

@@ -90,29 +90,35 @@ func plainName(s string) string {
 	}, s)
 }
 
-// distance is the number of edits between two names, at most a hundred characters each.
+// distance is the number of edits between two names (a swap of neighbours is one), for
+// names of at most a hundred characters.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	if len(x) > 100 || len(y) > 100 {
 		return 100
 	}
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(x)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(y)+1)
+		rows[i][0] = i
+	}
+	for j := range y {
+		rows[0][j+1] = j + 1
 	}
 	for i, cx := range x {
-		last := row[0]
-		row[0] = i + 1
 		for j, cy := range y {
-			sub := last
+			sub := rows[i][j]
 			if cx != cy {
 				sub++
 			}
-			last = row[j+1]
-			row[j+1] = min(row[j]+1, row[j+1]+1, sub)
+			best := min(rows[i][j+1]+1, rows[i+1][j]+1, sub)
+			if i > 0 && j > 0 && cx == y[j-1] && x[i-1] == cy {
+				best = min(best, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = best
 		}
 	}
-	return row[len(y)]
+	return rows[len(x)][len(y)]
 }
 
 // listed joins names for a sentence: "a", "b" or "c".

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -191,6 +192,9 @@ func (f *frame) host() funcs.Host {
 	return funcs.Host{
 		Read: func(path string) ([]byte, error) {
 			in, _, err := f.read(path)
+			if err == nil && len(in.Content) > maxFile {
+				err = &funcs.Error{Summary: "Invalid file", Detail: fmt.Sprintf("%q is larger than %s, which is the most a function reads.", path, showSize(maxFile))}
+			}
 			if err == nil && in.Absent {
 				err = &funcs.Error{Summary: "Missing file", Detail: fmt.Sprintf("There is no file %q. Relative paths are relative to the file they stand in, %s.", path, relative(f.ld.paths.Project, f.file.path))}
 			}
@@ -212,7 +216,7 @@ func (f *frame) read(path string) (Input, string, error) {
 		abs = filepath.Join(filepath.Dir(f.file.path), path)
 	}
 	abs = filepath.Clean(abs)
-	if err := f.ld.allowed(abs); err != nil {
+	if err := f.allowed(abs); err != nil {
 		return Input{}, abs, err
 	}
 	in, err := f.ld.input(abs)
@@ -221,6 +225,14 @@ func (f *frame) read(path string) (Input, string, error) {
 		err = &funcs.Error{Summary: "Invalid file", Detail: fmt.Sprintf("%q cannot be read: %s.", path, reason(err))}
 	}
 	return in, abs, err
+}
+
+// allowed says whether a path stays where it may, and records that the block depends on
+// it: a link can be changed without the file that names it.
+func (f *frame) allowed(abs string) error {
+	err := f.ld.allowed(abs)
+	f.deps().addLink(abs, err == nil)
+	return err
 }
 
 func (f *frame) deps() *deps {
@@ -268,7 +280,38 @@ func (f *frame) explain(d *hcl.Diagnostic, expr hclsyntax.Expression) *hcl.Diagn
 		explainUnknownCall(out, call.CalledFunctionName())
 	}
 	f.explainTemplate(out, expr)
+	if f.secretive(expr) && !slices.Contains(safeSummaries(), out.Summary) {
+		out.Detail = "What went wrong is not shown, since the expression uses a sensitive value."
+	}
 	return out
+}
+
+// safeSummaries are those of diagnostics whose details quote no values.
+func safeSummaries() []string {
+	return []string{
+		"Unsupported attribute", "Missing environment variable", "Unsupported environment variable",
+		"Not enough function arguments", "Too many function arguments",
+	}
+}
+
+// secretive says whether an error in the expression could show a sensitive value.
+func (f *frame) secretive(expr hclsyntax.Expression) bool {
+	for _, t := range expr.Variables() {
+		name, _ := stepName(t)
+		if root := t.RootName(); root == "var" || root == "local" {
+			if n := f.scope.table(root)[name]; n == nil || n.value.ContainsMarked() {
+				return true
+			}
+		}
+	}
+	found := false
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		if call, ok := n.(*hclsyntax.FunctionCallExpr); ok && slices.Contains([]string{"secret_env", "secret_file", "sensitive"}, call.Name) {
+			found = true
+		}
+		return nil
+	})
+	return found
 }
 
 func explainCall(d *hcl.Diagnostic, err error) {

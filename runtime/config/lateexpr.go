@@ -57,8 +57,12 @@ func scriptVars(r *Rule) map[string]cty.Value {
 			}
 		}
 	}
+	match := cty.ObjectVal(groups)
+	if r.Match == nil {
+		match = cty.DynamicVal // the pattern is reported
+	}
 	return map[string]cty.Value{
-		"input": cty.UnknownVal(cty.String), "match": cty.ObjectVal(groups),
+		"input": cty.UnknownVal(cty.String), "match": match,
 		"result": cty.DynamicVal, "results": cty.DynamicVal,
 	}
 }

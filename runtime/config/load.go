@@ -137,7 +137,7 @@ func (ld *load) singletons(files []*file, s *scope) {
 		for _, b := range f.blocks("runtime") {
 			ld.once(f, s, b, &found.runtime, func(fr *frame) {
 				decode(fr, ld.lang.runtime, b, &ld.runtime)
-				ld.runtime.Decl = fr.decl(b)
+				ld.runtime.Decl, ld.runtime.elements = fr.decl(b), fr.elements
 			})
 		}
 		for _, b := range f.blocks("server") {
@@ -270,10 +270,12 @@ func blockName(b *hclsyntax.Block) string {
 // current says whether everything that the object was made from is as it was.
 func (ld *load) current(o *evaluated, s *scope) bool {
 	for path, key := range o.deps.read {
-		if ld.allowed(path) != nil {
+		if in, err := ld.input(path); inputKey(in, err) != key {
 			return false
 		}
-		if in, err := ld.input(path); inputKey(in, err) != key {
+	}
+	for path, inside := range o.deps.links {
+		if (ld.allowed(path) == nil) != inside {
 			return false
 		}
 	}

@@ -98,8 +98,8 @@ func (t *toolBlock) paramRange(name string) hcl.Range {
 
 // nativeConfig decodes the config of a native handler by what its function documents.
 func (f *frame) nativeConfig(t *toolBlock, fn *hostfuncs.Func, b *hclsyntax.Block) {
-	if fn == nil {
-		return
+	if fn == nil || slices.ContainsFunc(b.Body.Blocks, func(nb *hclsyntax.Block) bool { return nb.Type == "config" }) {
+		return // reported
 	}
 	f.path = append(f.path, "handler", "config")
 	defer func() { f.path = f.path[:len(f.path)-2] }()

@@ -87,7 +87,7 @@ func paramName(s string) bool {
 
 func paramBody() *body[param] {
 	fields := []*field[param]{
-		custom("type", "type", "string, number, integer, bool, any, list(T), set(T), map(T), tuple([…]) or object({ name = T, … }).", func(f *frame, a *hclsyntax.Attribute, p *param) { p.typ = f.typeExpr(a.Expr) }),
+		custom("type", "type", "What it may be: string, number, integer, bool, any, list(T), set(T), map(T), tuple([…]) or object({ name = T, … }).", func(f *frame, a *hclsyntax.Attribute, p *param) { p.typ = f.typeExpr(a.Expr) }),
 		custom("description", "string", "What the model reads about it.", func(f *frame, a *hclsyntax.Attribute, p *param) {
 			if text, ok := f.text(a); ok {
 				p.text = text

@@ -131,8 +131,7 @@ func explainSyntax(d *hcl.Diagnostic, src []byte) {
 	switch {
 	case regexp.MustCompile(`^["\w-]+[ \t]*:[^:]`).MatchString(line + " "):
 		hint = "An attribute is set with an equals sign: write name = value, not name: value."
-	case strings.Contains(d.Detail, "ingle quotes"):
-		hint = "" // HCL says it
+	case strings.Contains(d.Detail, "ingle quotes"), strings.Contains(d.Detail, "$${"): // HCL says it
 	case strings.Contains(d.Summary, "single-argument block") || d.Summary == "Missing newline after block definition" || d.Summary == "Missing newline after argument":
 		hint = "A block on one line holds at most one attribute. Write the opening brace, then each attribute and nested block on a line of its own, then the closing brace."
 	case regexp.MustCompile(`^\w+([ \t]+"[^"]*")+[ \t]*=`).MatchString(line):
@@ -159,7 +158,7 @@ func lineAt(src []byte, at int) string {
 func (ld *load) parseDir(dir string, tools bool) []*file {
 	paths, err := ld.src.Files(dir)
 	if err != nil {
-		at := hcl.Range{Filename: dir, Start: hcl.InitialPos, End: hcl.InitialPos}
+		at := ld.dirRange(dir)
 		var own *funcs.Error
 		summary, detail := "Missing directory", fmt.Sprintf("%s cannot be read: %s.", relative(ld.paths.Project, dir), reason(err))
 		if errors.As(err, &own) {
@@ -174,6 +173,15 @@ func (ld *load) parseDir(dir string, tools bool) []*file {
 		ld.half = append(ld.half, f.half...)
 	}
 	return files
+}
+
+// dirRange is where a directory is named: in the runtime block, else by itself.
+func (ld *load) dirRange(dir string) hcl.Range {
+	i := slices.Index(ld.runtime.toolsDirs, dir)
+	if list := ld.runtime.elements["tools_dirs"]; i >= 0 && i < len(list) {
+		return list[i]
+	}
+	return hcl.Range{Filename: dir, Start: hcl.InitialPos, End: hcl.InitialPos}
 }
 
 // halfRead says whether a file with a syntax error seems to declare the name.

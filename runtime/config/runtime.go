@@ -68,11 +68,25 @@ func filePath[T any](name, doc string, at func(*T) *string) *field[T] {
 
 func keyBody() *body[Key] {
 	return newBody(`key "NAME"`, "A caller and its secret; NAME is the principal.",
-		must("secret", secretKind(), "The bearer token. Read it from the environment or a file: secret_env, secret_file.", func(k *Key) *secret.Value { return &k.Secret }),
+		must("secret", keySecretKind(), "The bearer token. Read it from the environment or a file: secret_env, secret_file.", func(k *Key) *secret.Value { return &k.Secret }),
 		opt("role", roleKind(), principal.User, "What it may do: admin sees all and operates the server, user sees what is its own.", func(k *Key) *principal.Role { return &k.Role }),
 		may("agents", stringsKind(), "Names and globs of the agents it may use; default: all.", func(k *Key) *[]string { return &k.Agents }),
 		may("rate", rateKind(), "How many requests it may make, for example \"5/s\"; default: no limit.", func(k *Key) *tool.Rate { return &k.Rate }),
 	)
+}
+
+// keySecretKind is a secret of some length.
+func keySecretKind() kind[secret.Value] {
+	k := secretKind()
+	conv := k.conv
+	k.conv = func(v ctyValue, e hclsyntax.Expression) (secret.Value, *issue) {
+		s, bad := conv(v, e)
+		if bad == nil && len(s.Open()) < minSecret {
+			bad = wrong("A key needs a secret of at least %d characters. Make one with: openssl rand -hex 32.", minSecret)
+		}
+		return s, bad
+	}
+	return k
 }
 
 func roleKind() kind[principal.Role] {
@@ -98,11 +112,7 @@ func keyField() *field[Server] {
 		if !validName(k.Name) || k.Name == principal.LocalName {
 			f.errorf(nb.LabelRanges[0], fmt.Sprintf("Invalid name %q", k.Name), "The name of a key starts with a letter and has letters, digits, - and _ after it, at most 64 characters in all, and is not %q.", principal.LocalName)
 		}
-		before := len(f.diags)
 		decode(f, b, nb, &k)
-		if len(f.diags) == before && !f.poisoned && len(k.Secret.Open()) < minSecret {
-			f.errorf(attrRange(nb, "secret"), "Invalid secret", "A key needs a secret of at least %d characters. Make one with: openssl rand -hex 32.", minSecret)
-		}
 		s.Keys = append(s.Keys, k)
 	})
 }

@@ -25,6 +25,8 @@ type scope struct {
 	ld     *load
 	vars   map[string]*named
 	locals map[string]*named
+	// pending are locals that are declared and not evaluated yet.
+	pending map[string]localDecl
 	// hidden are locals that exist elsewhere, with where.
 	hidden map[string]hcl.Range
 
@@ -99,6 +101,7 @@ func stepName(t hcl.Traversal) (string, bool) {
 }
 
 func (s *scope) missing(f *frame, root, kind, name string, t hcl.Traversal) bool {
+	f.deps().addNamed(root+"."+name, "")
 	if f.ld.halfRead(root + "." + name) {
 		f.poisoned = true
 		return false
@@ -107,11 +110,10 @@ func (s *scope) missing(f *frame, root, kind, name string, t hcl.Traversal) bool
 	if was := f.ld.previousFile(root + "." + name); was != "" {
 		f.deps().addFile(was)
 	}
-	f.deps().addNamed(root+"."+name, "")
 	detail := fmt.Sprintf("No %s %q is declared.", kind, name)
 	if r, ok := s.hidden[name]; ok && root == "local" {
 		detail = fmt.Sprintf("The local %q at %s belongs to a tools directory and is visible only there. Declare it in the configuration directory to use it everywhere.", name, f.pos(r))
-	} else if near := nearest(name, slices.Collect(maps.Keys(s.table(root)))); near != "" {
+	} else if near := nearest(name, s.names(root)); near != "" {
 		detail += fmt.Sprintf(" Did you mean %q?", root+"."+near)
 	} else if root == "var" {
 		detail += fmt.Sprintf(" Declare it: variable %q { }.", name)
@@ -120,6 +122,14 @@ func (s *scope) missing(f *frame, root, kind, name string, t hcl.Traversal) bool
 	}
 	f.add(diagnostic(hcl.DiagError, at, fmt.Sprintf("Unknown %s %q", kind, name), detail))
 	return false
+}
+
+func (s *scope) names(root string) []string {
+	names := sortedKeys(s.table(root))
+	if root == "local" {
+		names = append(names, sortedKeys(s.pending)...)
+	}
+	return names
 }
 
 func (s *scope) table(root string) map[string]*named {
@@ -154,9 +164,11 @@ func (ld *load) locals(s *scope, files []*file) hcl.Diagnostics {
 			order = append(order, r.declare(f, b)...)
 		}
 	}
+	s.pending = r.decls
 	for _, name := range order {
 		r.resolve(name)
 	}
+	s.pending = nil
 	return r.diags
 }
 

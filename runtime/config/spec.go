@@ -85,6 +85,14 @@ func may[T, V any](name string, k kind[V], doc string, at func(*T) *V) *field[T]
 func must[T, V any](name string, k kind[V], doc string, at func(*T) *V) *field[T] {
 	f := may(name, k, doc, at)
 	f.required = true
+	inner := f.attr
+	f.attr = func(fr *frame, a *hclsyntax.Attribute, out *T) {
+		if v, ok := literal(a.Expr); ok && v.IsNull() {
+			fr.errorf(a.Expr.Range(), fmt.Sprintf("Missing attribute %q", name), "The attribute %q is required, so it cannot be null. %s", name, doc)
+			return
+		}
+		inner(fr, a, out)
+	}
 	return f
 }
 
@@ -181,7 +189,7 @@ func decode[T any](f *frame, b *body[T], block *hclsyntax.Block, out *T) {
 		switch {
 		case a != nil && fd.attr != nil:
 			f.at(fd.name, a.NameRange)
-			if fd.typ == "list(string)" || fd.name == "model" || fd.name == "provider" {
+			if fd.typ == "list(string)" || fd.typ == "list(path)" || fd.name == "model" || fd.name == "provider" {
 				f.list(fd.name, a.Expr)
 			}
 			fd.attr(f, a, out)

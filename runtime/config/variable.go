@@ -106,10 +106,13 @@ func (ld *load) variable(f *frame, b *hclsyntax.Block, outside map[string]given,
 		value = value.Mark(funcs.Sensitive)
 	}
 	n.deps = f.all
-	if ok && !f.bad {
-		n.value, n.failed = value, false
+	if ok {
 		ld.sensitive(value)
+		n.failed = f.bad
 		ld.validate(f, name, v, value, n)
+	}
+	if !n.failed {
+		n.value = value
 	}
 	n.key = valueKey(n)
 }
@@ -129,6 +132,9 @@ func (ld *load) variableValue(f *frame, b *hclsyntax.Block, v *variable, outside
 		return f.fromText(v, name, text, "HERMES_VAR_"+name, b)
 	}
 	f.all.addEnv("HERMES_VAR_"+name, "")
+	if v.defExpr == nil && f.bad {
+		return cty.DynamicVal, false // a default may be hidden by what is wrong
+	}
 	if v.defExpr == nil {
 		f.errorf(b.DefRange(), fmt.Sprintf("Missing variable %q", name), "The variable has no default, so it must be given: --var %s=…, a --var-file, or HERMES_VAR_%s in the environment.", name, name)
 		return cty.DynamicVal, false

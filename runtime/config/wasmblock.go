@@ -200,7 +200,7 @@ func (f *frame) checkOrigins(b *hclsyntax.Block, hosts []string) {
 func (f *frame) checkMount(b *hclsyntax.Block, g *FilesGrant, others []FilesGrant) {
 	if g.Path != "" {
 		g.Path = f.abs(g.Path)
-		if err := f.ld.allowed(g.Path); err != nil {
+		if err := f.allowed(g.Path); err != nil {
 			var own *funcs.Error
 			if asFuncsError(err, &own) {
 				f.errorf(attrRange(b, "path"), own.Summary, "%s", own.Detail)

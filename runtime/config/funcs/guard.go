@@ -81,7 +81,7 @@ func suspicious(src []byte) bool {
 }
 
 // guarded runs check on the text before f decodes it.
-func guarded(f function.Function, check func(string) error) function.Function {
+func guarded(f function.Function, format string, check func(string) error) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "text", Type: cty.String}},
 		Type: func(args []cty.Value) (cty.Type, error) {
@@ -90,7 +90,11 @@ func guarded(f function.Function, check func(string) error) function.Function {
 					return cty.NilType, function.NewArgError(0, err)
 				}
 			}
-			return f.ReturnTypeForValues(args)
+			ty, err := f.ReturnTypeForValues(args)
+			if err != nil {
+				err = function.NewArgErrorf(0, "the text is not valid %s: %s", format, err)
+			}
+			return ty, err
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f.Call(args) },
 	})

@@ -3,6 +3,7 @@ package funcs
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -170,7 +171,7 @@ func renderTemplate(h Host, path string, vars cty.Value) (cty.Value, error) {
 func templateError(diags hcl.Diagnostics) error {
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Subject != nil {
-			return fmt.Errorf("%s:%d: %s; %s", d.Subject.Filename, d.Subject.Start.Line, d.Summary, d.Detail)
+			return fmt.Errorf("line %d of %s: %s: %s", d.Subject.Start.Line, d.Subject.Filename, strings.ToLower(d.Summary), strings.TrimRight(d.Detail, "."))
 		}
 	}
 	return diags

@@ -66,9 +66,9 @@ func collections() map[string]function.Function {
 func codecs() map[string]function.Function {
 	return map[string]function.Function{
 		"base64decode": text1("text", fromBase64), "base64encode": text1("text", toBase64), "csvdecode": stdlib.CSVDecodeFunc,
-		"jsondecode": guarded(stdlib.JSONDecodeFunc, jsonNesting), "jsonencode": jsonencodeFunc(),
+		"jsondecode": guarded(stdlib.JSONDecodeFunc, "JSON", jsonNesting), "jsonencode": jsonencodeFunc(),
 		"sha256": text1("text", sha256Text), "urlencode": text1("text", urlencode),
-		"yamldecode": guarded(yamlDecode(), yamlNesting), "yamlencode": yamlEncode(),
+		"yamldecode": guarded(yamlDecode(), "YAML", yamlNesting), "yamlencode": yamlEncode(),
 	}
 }
 
