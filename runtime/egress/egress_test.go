@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -365,5 +367,36 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 	if strings.Contains(got, "hunter2") {
 		t.Errorf("the log shows the query:\n%s", got)
+	}
+}
+
+func TestEveryHopIsChecked(t *testing.T) {
+	port, hits := inside(t)
+	for n := range 5 {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			hop, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+			if hop < n {
+				http.Redirect(w, r, fmt.Sprintf("http://h%d.test/%d", hop+1, hop+1), http.StatusFound)
+				return
+			}
+			http.Redirect(w, r, "http://inner.test:"+port+"/", http.StatusFound)
+		}))
+		var dialled []string
+		r := resolves("inner.test", "127.0.0.1")
+		for hop := range 5 {
+			r.table[fmt.Sprintf("h%d.test", hop)] = [][]string{{"93.184.216.34"}}
+		}
+		g := guard(t, egress.Options{Resolver: r, Dial: outside(srv, &dialled)})
+		_, err := g.Do(t.Context(), egress.Request{URL: "http://h0.test/0", Policy: egress.Policy{
+			Origins: origins(t, "http://*.test", "http://inner.test:"+port),
+		}})
+		if fault.KindOf(err) != fault.Denied || len(dialled) != n+1 {
+			t.Errorf("after %d redirects: got %v, dialled %v", n, err, dialled)
+		}
+		g.Close()
+		srv.Close()
+	}
+	if n := hits.Load(); n != 0 {
+		t.Errorf("loopback was reached %d times", n)
 	}
 }
