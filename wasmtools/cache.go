@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // cacheForm changes when the same module yields other code: with the rewriter.
@@ -26,9 +27,12 @@ const sealName = "seal"
 //
 // wazero checks only part of such a file, and runs what it reads. So an entry is used
 // only after its seal was checked, and anything else is thrown away.
-type diskCache struct{ dir string }
+type diskCache struct {
+	dir string
+	max int64 // bytes
+}
 
-func openCache(dir string) (*diskCache, error) {
+func openCache(dir string, size int64) (*diskCache, error) {
 	if dir == "" {
 		return &diskCache{}, nil
 	}
@@ -38,7 +42,7 @@ func openCache(dir string) (*diskCache, error) {
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
 		return nil, fmt.Errorf("making compile cache private: %w", err)
 	}
-	return &diskCache{dir: dir}, nil
+	return &diskCache{dir: dir, max: size}, nil
 }
 
 func (c *diskCache) path(digest string) string {
@@ -54,6 +58,68 @@ func (c *diskCache) has(digest string) bool {
 	return err == nil
 }
 
+// prune removes the entries that were not used for longest until the rest fits. Removing
+// one that is in use costs a compilation at the next start, no more.
+func (c *diskCache) prune() error {
+	if c.dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return fmt.Errorf("listing compile cache: %w", err)
+	}
+	type used struct {
+		path string
+		at   time.Time
+		size int64
+	}
+	var all []used
+	var total int64
+	for _, d := range entries {
+		u := used{path: filepath.Join(c.dir, d.Name())}
+		if st, err := os.Stat(filepath.Join(u.path, sealName)); err == nil {
+			u.at = st.ModTime()
+		} else if age := ageOf(d); age < time.Hour {
+			continue // being written
+		}
+		u.size = sizeOf(u.path)
+		total += u.size
+		all = append(all, u)
+	}
+	slices.SortFunc(all, func(a, b used) int { return a.at.Compare(b.at) })
+	for _, u := range all {
+		if total <= c.max {
+			break
+		}
+		if err := os.RemoveAll(u.path); err != nil {
+			return fmt.Errorf("pruning compile cache: %w", err)
+		}
+		total -= u.size
+	}
+	return nil
+}
+
+func ageOf(d fs.DirEntry) time.Duration {
+	fi, err := d.Info()
+	if err != nil {
+		return 0
+	}
+	return time.Since(fi.ModTime())
+}
+
+func sizeOf(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it is gone, and has no size
+		}
+		if fi, err := d.Info(); err == nil && fi.Mode().IsRegular() {
+			n += fi.Size()
+		}
+		return nil
+	})
+	return n
+}
+
 // cacheEntry is the place for one module's code. Without a dir there is none.
 type cacheEntry struct {
 	dir    string
@@ -67,8 +133,11 @@ func (c *diskCache) entry(digest string) *cacheEntry {
 		return &cacheEntry{}
 	}
 	e := &cacheEntry{dir: c.path(digest)}
-	want, err := os.ReadFile(filepath.Join(e.dir, sealName))
+	seal := filepath.Join(e.dir, sealName)
+	want, err := os.ReadFile(seal) //nolint:gosec // below the cache directory
 	if err == nil {
+		now := time.Now()
+		_ = os.Chtimes(seal, now, now) // when it was used last, for prune; losing it costs nothing
 		got, sumErr := e.sums()
 		e.sealed = sumErr == nil && got == string(want)
 		e.files, _ = e.list()

@@ -144,6 +144,27 @@ func TestSealedNonsense(t *testing.T) {
 	code(t, dir)
 }
 
+// TestCacheSize: what was used last is kept.
+func TestCacheSize(t *testing.T) {
+	dir := t.TempDir()
+	digests := []string{}
+	for n := range 4 {
+		wasm := append(answer(9), enc.Custom(strings.Repeat("x", n+1), nil)...)
+		digests = append(digests, module.Digest(wasm))
+		works(t, open(t, Options{CacheDir: dir}), wasm)
+		old := time.Now().Add(-time.Hour * time.Duration(10-n))
+		check(t, os.Chtimes(filepath.Join(dir, digests[n]+"-"+cacheForm, sealName), old, old))
+	}
+	works(t, open(t, Options{CacheDir: dir}), append(answer(9), enc.Custom("x", nil)...)) // the first one is used again
+	r := open(t, Options{CacheDir: dir, CacheSize: 3 * sizeOf(filepath.Join(dir, digests[0]+"-"+cacheForm))})
+	works(t, r, answer(9))
+	for n, want := range []bool{true, false, false, true} {
+		if got := r.Cached(digests[n]); got != want {
+			t.Errorf("module %d: cached %v", n, got)
+		}
+	}
+}
+
 // TestUnwritableCache: no space, no permission: modules run all the same.
 func TestUnwritableCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")

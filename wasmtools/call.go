@@ -96,6 +96,9 @@ func (c *call) exceed(err error) {
 // end frees what the call holds. No instance may be left.
 func (c *call) end() {
 	c.stop(nil)
+	if len(c.logs.b) > 0 {
+		c.log.Debug("guest stderr", "text", tail(c.logs.b, maxErrorText))
+	}
 	c.mounts.close()
 	if c.memory != nil {
 		if err := c.memory.release(); err != nil {

@@ -59,7 +59,11 @@ func (c *call) exited(code uint32) error {
 
 // selfDescription asks the module for its descriptor: nil if it has none to give.
 func (p *program) selfDescription(ctx context.Context, log *slog.Logger) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, describeDeadline)
+	deadline := describeDeadline
+	if p.report.ABI == module.Command {
+		deadline = describeCommandDeadline
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	t := &Tool{inModule: "tool", limits: DefaultLimits(), log: log.With("module", p.report.Digest)}
 	t.limits.Output = module.MaxDescriptor

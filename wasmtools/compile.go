@@ -131,11 +131,20 @@ func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (
 		return p, err
 	}
 	if err == nil {
-		if sealErr := entry.seal(); sealErr != nil {
-			r.log.Warn("compile cache not written", "module", rep.Digest, "err", sealErr)
+		if err := r.keep(entry); err != nil {
+			r.log.Warn("compile cache not written", "module", rep.Digest, "err", err)
 		}
 	}
 	return p, err
+}
+
+// keep seals a new entry and makes room for it.
+func (r *Runtime) keep(entry *cacheEntry) error {
+	fresh := !entry.sealed
+	if err := entry.seal(); err != nil || !fresh {
+		return err
+	}
+	return r.cache.prune()
 }
 
 // newProgram compiles into an engine of its own, so that closing it frees the code, and a

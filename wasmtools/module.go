@@ -10,8 +10,9 @@ import (
 // Module is one compiled module. It is shared and reference counted: Compile, every Tool
 // and every running call hold it.
 type Module struct {
-	rt    *Runtime
-	ready chan struct{} // closed when what follows is set
+	rt     *Runtime
+	digest string
+	ready  chan struct{} // closed when what follows is set
 
 	err     error
 	report  module.Report
@@ -28,8 +29,8 @@ func (m *Module) Release() {
 	m.rt.mu.Lock()
 	m.refs--
 	last := m.refs == 0
-	if last && m.rt.modules[m.report.Digest] == m {
-		delete(m.rt.modules, m.report.Digest)
+	if last && m.rt.modules[m.digest] == m {
+		delete(m.rt.modules, m.digest)
 	}
 	m.rt.mu.Unlock()
 	if last && m.program != nil {

@@ -33,6 +33,12 @@
 //   - A cache entry is used only if its checksum is right; a broken cache costs time, never
 //     a module.
 //
+// # Time
+//
+// A call ends with its context: at the head of every loop of the guest, in every wait of
+// the host, and before its result is believed. A guest that recurses without a loop is not
+// interrupted until it returns or its stack overflows.
+//
 // # Concurrency
 //
 // Runtime, Module and Tool are safe for concurrent use. A module's code is unmapped when
@@ -58,15 +64,24 @@ import (
 	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
-// compileDeadline bounds the compilation of one module.
-const compileDeadline = 30 * time.Second
+const (
+	// DefaultCacheSize is the bound of the cache directory unless Options say another: the
+	// code of 80 modules in standard Go.
+	DefaultCacheSize = 1 << 30
+
+	// compileDeadline bounds the compilation of one module.
+	compileDeadline = 30 * time.Second
+)
 
 // Options are what a Runtime is made of.
 type Options struct {
 	// CacheDir is the directory of compiled code, made if absent and kept private (0700):
 	// what lies in it is executed. Empty: compiled code is kept in memory only.
 	CacheDir string
-	Log      *slog.Logger // nil: nothing is logged
+	// CacheSize bounds the directory, in bytes; what was not used for longest goes first.
+	// 0: [DefaultCacheSize].
+	CacheSize int64
+	Log       *slog.Logger // nil: nothing is logged
 	// Egress sends the requests of guests. Nil: no http grant can be bound. It stays the
 	// caller's to close.
 	Egress *egress.Guard
@@ -91,7 +106,10 @@ type Runtime struct {
 
 // Open makes a Runtime and its cache directory.
 func Open(o Options) (*Runtime, error) {
-	cache, err := openCache(o.CacheDir)
+	if o.CacheSize <= 0 {
+		o.CacheSize = DefaultCacheSize
+	}
+	cache, err := openCache(o.CacheDir, o.CacheSize)
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +215,7 @@ func (r *Runtime) enter(digest string, wasm []byte) (*Module, error) {
 		m.refs++
 		return m, nil
 	}
-	m := &Module{rt: r, ready: make(chan struct{}), refs: 2} // the caller's and the compilation's
-	m.report.Digest = digest
+	m := &Module{rt: r, digest: digest, ready: make(chan struct{}), refs: 2} // the caller's and the compilation's
 	r.modules[digest] = m
 	r.flights.Go(func() { r.build(m, wasm) })
 	return m, nil
@@ -221,8 +238,8 @@ func (r *Runtime) build(m *Module, wasm []byte) {
 func (r *Runtime) forget(m *Module) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.modules[m.report.Digest] == m {
-		delete(r.modules, m.report.Digest)
+	if r.modules[m.digest] == m {
+		delete(r.modules, m.digest)
 	}
 }
 

@@ -236,8 +236,7 @@ func TestSuccessAfterTheEnd(t *testing.T) {
 		// subscription: userdata, tag 0 (clock), id 1 (monotonic), timeout one hour.
 		Data: strings.Repeat("\x00", 16) + "\x01" + strings.Repeat("\x00", 7) + "\x00\xa0\xb8\x30\x46\x03\x00\x00" + strings.Repeat("\x00", 16),
 	}
-	r := open(t, Options{})
-	tl := bind(t, r, m.Bytes(), Spec{})
+	tl := bindNow(t, m)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := invoke(t, ctx, tl, `{}`)
@@ -298,9 +297,9 @@ func TestFloods(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	each(t, Spec{Limits: Limits{Memory: 32 << 20}}, func(t *testing.T, tl *Tool) {
+	each(t, Spec{Limits: Limits{Memory: 16 << 20}}, func(t *testing.T, tl *Tool) {
 		_, err := invoke(t, t.Context(), tl, `{"do":"grow"}`)
-		if !strings.Contains(fault.Message(err), "more memory than its limit of 32 MiB") {
+		if !strings.Contains(fault.Message(err), "more memory than its limit of 16 MiB") {
 			t.Error(err)
 		}
 		if _, err := invoke(t, t.Context(), tl, `{"do":"echo","value":1}`); err != nil {

@@ -2,14 +2,59 @@
 // imports and exports, frames and error numbers. Host and guest libraries share it,
 // so it builds for wasip1 too and imports nothing.
 //
+// # Command
+//
+// A program: the arguments, a JSON object, on stdin; the result on stdout, JSON or else
+// text; log lines on stderr. Exit code 0 is success. Any other is a tool error whose
+// message is the end of stderr, else of stdout. argv holds the tool's name; a second
+// argument [ArgDescribe] asks for the descriptor on stdout, which is optional. The
+// environment is what is granted, and the names below.
+//
+// # Reactor
+//
+// A library with the exports below. It pulls its input, so the host needs no allocator in
+// the guest. Pointers and lengths are unsigned; one outside of the memory ends the call.
+//
+//	hermes.input_len () -> i32                     bytes of the input
+//	hermes.input_read (ptr, off, len) -> i32       copies up to len bytes from off; gives their number
+//	hermes.output_write (ptr, len) -> i32          appends to the output; len, or -EOVERRUN over its limit
+//	hermes.error_set (ptr, len)                    the text of a tool error
+//	hermes.log (level, ptr, len)                   a log record
+//	hermes.result_len (handle) -> i32              bytes that a capability call left, or -EBADF
+//	hermes.result_read (handle, ptr, off, len) -> i32
+//	hermes.result_close (handle)                   frees them; the end of the call does, too
+//
+// The input of hermes_call is
+//
+//	{"tool":"…","arguments":{…},
+//	 "call":{"id","agent","session","run","deadline_ms","idempotency_key"}}
+//
+// where deadline_ms is the time left when the call started, and absent without a limit.
+// Output and log have limits, and going over one ends the call whatever the guest does then.
+//
 // # Frames
 //
 // A capability call takes one JSON request (ptr, len) and returns a handle > 0, or a
-// negative error number. The handle's bytes are
+// negative error number: EACCES without a grant, EINVAL for a request that cannot be read,
+// EOVERRUN over the number of calls or the size of a request, ENOSPC when too much lies
+// unread. The handle's bytes are
 //
 //	+----------------+----------------------+------------------+
 //	| u32 LE: len(H) | H: JSON head         | raw body         |
 //	+----------------+----------------------+------------------+
+//
+// hermes_http.fetch takes {"method","url","headers":{…},"body_base64"}. Its head is
+// {"status","headers":{…},"url","truncated"}, names of headers in lower case; or
+// {"status":0,"error":{"kind","message"}} for a request that was refused or failed.
+//
+// # Descriptor
+//
+// What hermes_describe writes as output, a command answers to ArgDescribe, or a custom
+// section named [SectionDescriptor] holds:
+//
+//	{"abi":1,"name","version",
+//	 "tools":[{"name","description","input_schema","annotations"}],
+//	 "wants":[{"capability":"http","hosts":[…]}]}
 package abi
 
 // Version is the version of both ABIs.
