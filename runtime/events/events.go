@@ -16,7 +16,7 @@
 // numbered from 1 without gaps, also over a restart, in the order in which Emit and
 // Delta were called. Nothing follows a terminal event. A subscriber sees every event
 // after the given number once and in order, save deltas that were dropped from the
-// store because their run had ended before the subscriber got to them.
+// store because their run had completed before the subscriber got to them.
 // A subscriber never holds up a producer.
 //
 // # Concurrency

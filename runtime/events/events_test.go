@@ -38,7 +38,7 @@ func newBench(tb testing.TB) *bench {
 	}
 	b := &bench{tb: tb, db: db, Hub: New(db, nil)}
 	tb.Cleanup(func() {
-		b.Hub.Close()
+		b.Close()
 		if err := db.Close(); err != nil {
 			tb.Error(err)
 		}

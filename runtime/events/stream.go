@@ -75,9 +75,10 @@ func (s *Stream) Emit(ctx context.Context, t run.EventType, generation int64, da
 	return s.emit(ctx, t, generation, data, nil)
 }
 
-// End ends the run: in one transaction its row gets the final state r, its deltas are
-// dropped and the terminal event t is added, so that whoever is told the end finds the
-// session free for the next run, and no crash can leave one without the other.
+// End ends the run: in one transaction its row gets the final state r, the deltas of a
+// completed run are dropped and the terminal event t is added, so that whoever is told
+// the end finds the session free for the next run, and no crash can leave one without
+// the other.
 //
 // On a stream that a failed commit has ended, End tries once more, since the disk may
 // have room again and a run without an end keeps its session busy.
@@ -210,7 +211,10 @@ func (s *Stream) Close() {
 	if err := s.push(e); err != nil {
 		return // it has ended, or the hub ends it
 	}
-	<-e.done
+	select {
+	case <-e.done:
+	case <-s.hub.done:
+	}
 }
 
 // over says why the stream takes no further event, for the committer.

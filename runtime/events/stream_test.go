@@ -81,7 +81,7 @@ func (g *gated) EndRun(ctx context.Context, r store.Run, last ...store.Event) er
 
 // gate puts a gated store under the bench's hub.
 func (b *bench) gate() *gated {
-	b.Hub.Close()
+	b.Close()
 	g := &gated{Store: b.db, entered: make(chan struct{}), pass: make(chan struct{})}
 	b.Hub = New(g, nil)
 	return g
@@ -255,7 +255,7 @@ func TestResume(t *testing.T) {
 	s := b.begin("r")
 	b.must(s.Emit(t.Context(), run.Started, 1, nil))
 	b.must(s.Delta(t.Context(), run.MessageDelta, 1, "half", 0))
-	b.Hub.Close()
+	b.Close()
 	if err := s.Emit(t.Context(), run.ToolStarted, 1, nil); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("Emit after Close: %v", err)
 	}
@@ -273,7 +273,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("event %v, %v; want number %d", e, err, want)
 		}
 	}
-	b.Hub.Close()
+	b.Close()
 	b.Hub = New(b.db, nil)
 	for _, typ := range []run.EventType{run.MessageCompleted, run.RunFailed} {
 		if err := b.Open("r", "s-r", owner).Emit(t.Context(), typ, 1, nil); fault.KindOf(err) != fault.Exists {

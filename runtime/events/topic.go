@@ -208,7 +208,7 @@ func (s *subscription) afterClose() error {
 
 // catchUp reads a page of what the topic does not have: everything before first, or,
 // with 0, whatever was committed before this process announced anything. Numbers the
-// store does not have either belong to deltas dropped at the end of the run.
+// store does not have either belong to deltas dropped when the run completed.
 func (s *subscription) catchUp(first int64) error {
 	more, err := s.page()
 	if !more {

@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 func TestSubscribeScope(t *testing.T) {
@@ -95,7 +96,7 @@ func TestSubscribeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.must(s.Delta(t.Context(), run.MessageDelta, 1, "last words", 0))
-	b.Hub.Close()
+	b.Close()
 	if e, err, _ := next(); err != nil || e.Seq != 2 {
 		t.Errorf("what was emitted before Close: %v, %v", e, err)
 	}
@@ -259,7 +260,7 @@ func produce(t *testing.T, s *Stream, id string, pieces int) {
 // follow reads a run to its end in several subscriptions.
 func (b *bench) follow(t *testing.T, id string, pieces int) {
 	var list []run.Event
-	resumes := rand.IntN(3) //nolint:gosec // a test's choice
+	resumes := rand.IntN(3)
 	for done := false; !done; {
 		last := int64(0)
 		if len(list) > 0 {
@@ -276,7 +277,7 @@ func (b *bench) follow(t *testing.T, id string, pieces int) {
 			}
 			list = append(list, e)
 			done = e.Type.Terminal()
-			if resumes > 0 && len(list) < 10 && rand.IntN(4) == 0 { //nolint:gosec // a test's choice
+			if resumes > 0 && len(list) < 10 && rand.IntN(4) == 0 {
 				resumes--
 				break
 			}
@@ -311,7 +312,7 @@ func BenchmarkDeltas(bb *testing.B) {
 		id := fmt.Sprint("r", i)
 		streams[i] = b.begin(id)
 		wg.Go(func() {
-			for range b.Subscribe(context.Background(), mine(), id, 0) { //nolint:revive // only read
+			for range b.Subscribe(context.Background(), mine(), id, 0) {
 			}
 		})
 	}
@@ -325,4 +326,30 @@ func BenchmarkDeltas(bb *testing.B) {
 		b.must(s.End(context.Background(), run.RunCompleted, completed(fmt.Sprint("r", i)), nil))
 	}
 	wg.Wait()
+}
+
+// TestLongHistory reads more than a page from the store, in a process that has
+// announced none of it.
+func TestLongHistory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.begin("r").Close()
+	const n = 2*page + 10
+	for i := 0; i < n; i += page {
+		var rows []store.Event
+		for seq := i + 1; seq <= min(i+page, n); seq++ {
+			rows = append(rows, store.Event{Run: "r", Seq: int64(seq), Delta: seq%2 == 0, Body: fmt.Appendf(nil, `{"seq":%d,"type":"tool.progress"}`, seq)})
+		}
+		b.must(b.db.AppendEvents(t.Context(), rows))
+	}
+	next, stop := iter.Pull2(b.Subscribe(t.Context(), mine(), "r", 0))
+	defer stop()
+	list := pull(t, next, n)
+	b.must(b.Open("r", "s-r", owner).End(t.Context(), run.RunCompleted, completed("r"), nil))
+	wantGapless(t, append(list, pull(t, next, 1)...), 0)
+	ended, err := b.collect(mine(), "r", 0)
+	b.must(err)
+	if len(ended) != n/2+1 {
+		t.Errorf("%d events of the ended run, want %d", len(ended), n/2+1)
+	}
 }

@@ -38,9 +38,11 @@ type Runs interface {
 	// BeginRun adds a running run. If its session already has one running, or its
 	// idempotency key is taken, the error is fault.Exists.
 	BeginRun(ctx context.Context, r Run) error
-	// EndRun sets the final state, adds the last events and drops the deltas of the
-	// run, in one transaction; a run that has ended already keeps its state and the
-	// error is fault.Exists.
+	// EndRun sets the final state, adds the last events and, for a completed run, drops
+	// its deltas, whose text is in its messages; those of another run stay, since a
+	// client may have been told text that nothing else holds. All of it is one
+	// transaction. A run that has ended already keeps its state and the error is
+	// fault.Exists.
 	EndRun(ctx context.Context, r Run, last ...Event) error
 	// Run reads one.
 	Run(ctx context.Context, scope session.Scope, id string) (Run, error)
@@ -56,7 +58,7 @@ type Event struct {
 	Run   string
 	Owner string
 	Seq   int64
-	// Delta marks pieces of text, which are dropped once their run has ended.
+	// Delta marks pieces of text, which are dropped once their run has completed.
 	Delta bool
 	Body  json.RawMessage
 }
@@ -66,7 +68,7 @@ type Events interface {
 	// AppendEvents adds events of any number of runs in one transaction. The Seq of
 	// each must be the one after the last of its run: a number that is taken is
 	// fault.Exists, a gap is fault.Invalid. Owner is set by the store. A delta of a run
-	// that has ended counts but is not kept.
+	// that has completed counts but is not kept.
 	AppendEvents(ctx context.Context, events []Event) error
 	// Events reads those with Seq > after in order, at most limit (0: all).
 	Events(ctx context.Context, scope session.Scope, run string, after int64, limit int) ([]Event, error)

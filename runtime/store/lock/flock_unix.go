@@ -18,7 +18,7 @@ func tryLock(f *os.File, exclusive bool) error {
 		how = syscall.LOCK_EX
 	}
 	for {
-		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue

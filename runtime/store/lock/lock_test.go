@@ -144,7 +144,7 @@ func TestHeldWithoutContents(t *testing.T) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	child := exec.Command(os.Args[0]) //nolint:gosec // this test binary
+	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childEnv+"="+dir)
 	out, err := child.StdoutPipe()
 	if err != nil {

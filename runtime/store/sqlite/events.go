@@ -18,9 +18,9 @@ func (d *DB) AppendEvents(ctx context.Context, events []store.Event) error {
 
 // runRow is what appending needs to know of a run.
 type runRow struct {
-	last    int64
-	owner   string
-	running bool
+	last      int64
+	owner     string
+	completed bool
 }
 
 func (t *tx) appendEvents(events []store.Event) error {
@@ -29,7 +29,7 @@ func (t *tx) appendEvents(events []store.Event) error {
 		r, ok := runs[e.Run]
 		if !ok {
 			r = &runRow{}
-			err := t.scan(`SELECT last_event, owner, status = 'running' FROM runs WHERE id = ?`, []any{e.Run}, &r.last, &r.owner, &r.running)
+			err := t.scan(`SELECT last_event, owner, status = 'completed' FROM runs WHERE id = ?`, []any{e.Run}, &r.last, &r.owner, &r.completed)
 			if err != nil {
 				return orElse(err, noRun(e.Run))
 			}
@@ -55,7 +55,7 @@ func (t *tx) appendEvent(r *runRow, e store.Event) error {
 		return fault.New(fault.Invalid, "event %d of run %q leaves a gap: the next is %d", e.Seq, e.Run, next)
 	}
 	r.last = e.Seq
-	if e.Delta && !r.running {
+	if e.Delta && r.completed {
 		return nil
 	}
 	_, err := t.exec(`INSERT INTO events (run, seq, owner, delta, body) VALUES (?, ?, ?, ?, ?)`,

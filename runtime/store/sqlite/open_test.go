@@ -88,7 +88,7 @@ func TestOpenModes(t *testing.T) {
 func TestOpenTightensMode(t *testing.T) {
 	t.Parallel()
 	path := made(t, 0)
-	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // the point of the test
+	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	reopen(t, path, Options{})
@@ -176,7 +176,7 @@ func TestOpenRefused(t *testing.T) {
 
 func contents(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path) //nolint:gosec // a test's own file
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func contents(t *testing.T, path string) []byte {
 
 func overwrite(t *testing.T, path string, at int64, with string) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // a test's own file
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestExplain(t *testing.T) {
 	defer cancel()
 	const forever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 	for name, c := range map[string]struct {
-		ctx            context.Context //nolint:containedctx // a case of the table
+		ctx            context.Context
 		path, dsn, sql string
 		kind           fault.Kind
 		says           string
@@ -263,7 +263,7 @@ func TestLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close() //nolint:errcheck // test
+	defer other.Close()
 	conn, err := other.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestOpenLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close() //nolint:errcheck // test
+	defer other.Close()
 	other.SetMaxOpenConns(1)
 	if _, err := other.ExecContext(t.Context(), "UPDATE sessions SET title = 'x'"); err != nil {
 		t.Fatal(err)

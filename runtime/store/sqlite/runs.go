@@ -107,15 +107,21 @@ func (d *DB) EndRun(ctx context.Context, r store.Run, last ...store.Event) error
 		if err := t.endRun(r); err != nil {
 			return err
 		}
-		// A completed run's text is in its messages. Of another one a client may have
-		// been told text that nothing else holds.
-		if run.Status(r.Status) == run.Completed {
-			if _, err := t.exec(`DELETE FROM events WHERE run = ? AND delta = 1`, r.ID); err != nil {
-				return err
-			}
+		if err := t.dropDeltas(r); err != nil {
+			return err
 		}
 		return t.appendEvents(last)
 	})
+}
+
+// dropDeltas: a completed run's text is in its messages. Of another one a client may
+// have been told text that nothing else holds.
+func (t *tx) dropDeltas(r store.Run) error {
+	if run.Status(r.Status) != run.Completed {
+		return nil
+	}
+	_, err := t.exec(`DELETE FROM events WHERE run = ? AND delta = 1`, r.ID)
+	return err
 }
 
 func (t *tx) endRun(r store.Run) error {

@@ -139,7 +139,7 @@ func (o Options) filled() Options {
 // prepareFile makes the folder and an empty file, so that the modes do not depend on
 // the umask. SQLite gives its -wal and -shm files the mode of the database.
 func prepareFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { //nolint:gosec // the operator's own path
 		return fault.Wrap(fault.Unavailable, err,
 			"opening state database: cannot create the folder %s; check that its parent is writable", filepath.Dir(path))
 	}
@@ -160,7 +160,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err := d.migrate(ctx, o); err != nil {
 		return nil, closing(err, w)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := os.Chmod(path, 0o600); err != nil { //nolint:gosec // the operator's own path
 		return nil, closing(err, w)
 	}
 	d.reader, err = openPool(path, o, "_query_only=on")

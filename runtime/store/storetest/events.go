@@ -72,6 +72,14 @@ func testDeltas(_ *testing.T, f *fixture) {
 	f.wantNumbers("another run keeps its own", "q", []int64{1}, 1)
 	f.appendEvents(delta("r", 6), event("r", 7))
 	f.wantNumbers("late ones", "r", []int64{1, 4, 7}, 7)
+	for _, status := range []run.Status{run.Failed, run.Canceled} {
+		id := string(status)
+		f.begin(running(id, "s"))
+		f.appendEvents(event(id, 1), delta(id, 2))
+		f.end(ended(id, status), event(id, 3))
+		f.appendEvents(delta(id, 4))
+		f.wantNumbers(id+" keeps what clients were told", id, []int64{1, 2, 3, 4}, 4)
+	}
 }
 
 func testLastEvents(t *testing.T, f *fixture) {

@@ -47,7 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"events", testEvents},
 		{"events of several runs", testEventGroups},
 		{"event numbers", testEventNumbers},
-		{"deltas end with their run", testDeltas},
+		{"deltas end with a completed run", testDeltas},
 		{"the last event ends the run", testLastEvents},
 		{"results", testResults},
 		{"owners", testOwners},
