@@ -118,40 +118,25 @@ func (c *Cache) Peek(s Spec) (State, bool) {
 	return e.state, !e.state.At.IsZero()
 }
 
-// Warm answers those of the checks that were never asked, side by side, so that a new
-// generation does not wait for one after the other. It returns when all are known or
-// ctx ends.
-func (c *Cache) Warm(ctx context.Context, specs []Spec) {
-	done := make(chan struct{})
-	var pending sync.WaitGroup
-	seen := map[string]bool{}
+// Warm begins to answer those of the checks that were never asked, side by side and in
+// the background, so that whoever asks first for many waits for the slowest of them and
+// not for the sum.
+func (c *Cache) Warm(specs []Spec) {
+	seen := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		key := s.Key()
 		if seen[key] || c.lookup(&s) != nil {
 			continue
 		}
 		seen[key] = true // an equal one would wait in a slot of its own
-		pending.Add(1)
-		if !c.start(func() { defer pending.Done(); c.warm(ctx, s) }) {
-			pending.Done()
-		}
-	}
-	if !c.start(func() { defer close(done); pending.Wait() }) {
-		return
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
-func (c *Cache) warm(ctx context.Context, s Spec) {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-		c.State(s)
-	case <-ctx.Done():
-	case <-c.ctx.Done():
+		c.start(func() {
+			select {
+			case c.slots <- struct{}{}:
+				defer func() { <-c.slots }()
+				c.State(s)
+			case <-c.ctx.Done():
+			}
+		})
 	}
 }
 

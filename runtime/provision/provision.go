@@ -106,6 +106,9 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 		return nil, b.diags
 	}
 	p.frozen = b.frozen
+	if p.o.Checks != nil {
+		p.o.Checks.Warm(checks(cfg))
+	}
 	return &snapshot.Snapshot{
 		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
 		Registry: reg, Agents: agents, Models: models, Close: b.release,
@@ -128,6 +131,18 @@ func (b *build) release() {
 		release()
 	}
 	b.releases = nil
+}
+
+// checks are all that decide whether something is offered.
+func checks(cfg *config.Config) []check.Spec {
+	var out []check.Spec
+	for _, t := range cfg.Tools {
+		out = append(out, t.Checks...)
+	}
+	for _, s := range cfg.Toolsets {
+		out = append(out, s.Checks...)
+	}
+	return out
 }
 
 func sets(cfg *config.Config) []registry.Set {
