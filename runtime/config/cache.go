@@ -39,6 +39,13 @@ func (c *Cache) Stats() Stats {
 	return Stats{c.parses.Load(), c.evaluations.Load(), c.compiles.Load()}
 }
 
+// Sizes are how many files, blocks and schemas it keeps.
+func (c *Cache) Sizes() (files, blocks, schemas int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.files), len(c.objects), len(c.schemas)
+}
+
 type fileKey struct{ path, digest string }
 
 type copyKey struct {
