@@ -112,7 +112,7 @@ type entry struct {
 	time       time.Time
 	data       json.RawMessage // nil for a delta until it is taken
 	end        *store.Run      // the run ends with this event
-	last       bool            // not an event: the stream is closed behind what came before
+	flushed    chan struct{}   // if set, no event: the stream is closed behind what came before
 
 	delta   bool
 	text    []byte
@@ -177,7 +177,7 @@ func (h *Hub) commit(batch []*entry) {
 		switch {
 		case err != nil:
 			h.fail(e, err)
-		case e.end != nil || e.last:
+		case e.end != nil || e.flushed != nil:
 			ends = append(ends, n)
 		default:
 			plain = append(plain, n)
@@ -194,7 +194,7 @@ func (h *Hub) commitEnd(ctx context.Context, n numbered) {
 		n.answer(err)
 		return
 	}
-	if n.last {
+	if n.flushed != nil {
 		n.stream.finish(errClosed(n.stream.run), false)
 		n.answer(nil)
 		return
@@ -262,7 +262,10 @@ func (h *Hub) fail(e *entry, err error) {
 }
 
 func (e *entry) answer(err error) {
-	if e.done != nil {
+	switch {
+	case e.flushed != nil:
+		close(e.flushed)
+	case e.done != nil:
 		e.done <- err
 	}
 }
@@ -271,7 +274,7 @@ func (e *entry) answer(err error) {
 // calls it.
 func (h *Hub) number(ctx context.Context, e *entry) (numbered, error) {
 	s := e.stream
-	if e.last {
+	if e.flushed != nil {
 		return numbered{entry: e}, nil
 	}
 	if err := s.count(ctx); err != nil {

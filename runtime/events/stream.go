@@ -124,7 +124,7 @@ func (s *Stream) push(e *entry) error {
 	if err := s.refused(); err != nil {
 		return err
 	}
-	s.tail, s.closing = nil, e.last
+	s.tail, s.closing = nil, e.flushed != nil
 	h.enqueue(e)
 	return nil
 }
@@ -207,14 +207,11 @@ func (s *Stream) taken(n int) {
 // before is committed. Later calls are errors; a further Open goes on counting. It does
 // nothing to a stream that has ended.
 func (s *Stream) Close() {
-	e := &entry{stream: s, last: true, done: make(chan error, 1)}
+	e := &entry{stream: s, flushed: make(chan struct{})}
 	if err := s.push(e); err != nil {
 		return // it has ended, or the hub ends it
 	}
-	select {
-	case <-e.done:
-	case <-s.hub.done:
-	}
+	<-e.flushed
 }
 
 // over says why the stream takes no further event, for the committer.
