@@ -207,6 +207,13 @@ type failing struct {
 	afero.Fs
 	left *int
 	err  error
+	log  *[]string // of operations, if set
+}
+
+func (f failing) note(op string) {
+	if f.log != nil {
+		*f.log = append(*f.log, op)
+	}
 }
 
 func (f failing) hit() error {
@@ -232,6 +239,7 @@ func (f failing) MkdirAll(name string, perm os.FileMode) error {
 }
 
 func (f failing) Rename(from, to string) error {
+	f.note("rename")
 	if err := f.hit(); err != nil {
 		return err
 	}
@@ -244,13 +252,33 @@ type failingFile struct {
 }
 
 func (f failingFile) Write(p []byte) (int, error) {
+	f.fs.note("write")
 	if err := f.fs.hit(); err != nil {
 		return 0, err
 	}
 	return f.File.Write(p)
 }
 
-func (f failingFile) Sync() error { return errors.Join(f.fs.hit(), f.File.Sync()) }
+func (f failingFile) Sync() error {
+	f.fs.note("sync")
+	return errors.Join(f.fs.hit(), f.File.Sync())
+}
+
+// TestOrder syncs the content before it gets its name, and the folders after.
+func TestOrder(t *testing.T) {
+	var log []string
+	left := 0
+	s, err := artifact.On(failing{Fs: afero.NewBasePathFs(afero.NewOsFs(), t.TempDir()), left: &left, log: &log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.PutBytes(t.Context(), []byte("content")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"write", "sync", "rename", "sync", "sync", "sync"}, log); diff != "" {
+		t.Error(diff)
+	}
+}
 
 // TestFullDisk fails every operation of a Put in turn: the error says that the disk is
 // full, no unfinished file stays, and the same Put works afterwards.
@@ -258,7 +286,7 @@ func TestFullDisk(t *testing.T) {
 	for n := 1; ; n++ {
 		left := 0
 		dir := t.TempDir()
-		disk := failing{afero.NewBasePathFs(afero.NewOsFs(), dir), &left, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}}
+		disk := failing{Fs: afero.NewBasePathFs(afero.NewOsFs(), dir), left: &left, err: &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}}
 		s, err := artifact.On(disk)
 		if err != nil {
 			t.Fatal(err)

@@ -54,6 +54,7 @@ func (d *Dispatcher) oversized(ctx context.Context, r *Request, t *registry.Tool
 		cut := excerptOf(text, limit)
 		cut.Note = "Only the beginning and the end are shown; the rest was not kept."
 		return Outcome{Tool: t.Name, Content: cut.render(limit)}
+	case tool.Store:
 	}
 	return d.stored(ctx, r, t, text, limit)
 }

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -118,6 +119,18 @@ func TestStoreFails(t *testing.T) {
 	got := decodeShown(t, o.Content, 100000)
 	if o.Failed || o.Result != nil || got.Handle != "" || !strings.Contains(got.Note, "could not be kept: the disk of the state directory is full") || strings.Contains(got.Note, "secret") || got.Head == "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestStoreAfterTheEnd stores a result that came as the call was canceled.
+func TestStoreAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	x := newTool(t, "x", `{}`, func(context.Context, *tool.Call) (tool.Result, error) {
+		cancel()
+		return tool.Text(strings.Repeat("x", 200000)), nil
+	})
+	if o := newBench(t).Dispatch(ctx, request(viewOf(t, x), "x", "")); o.Failed || o.Result == nil {
+		t.Errorf("%.300s", o.Content)
 	}
 }
 

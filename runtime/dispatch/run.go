@@ -15,7 +15,7 @@ import (
 
 // errTimeout is the cause of a context whose call used up its own time, as opposed to
 // the caller's.
-var errTimeout = errors.New("the time of the call is over") //nolint:gochecknoglobals // sentinel
+var errTimeout = errors.New("the time of the call is over")
 
 // limited runs the handler within the tool's limits. ran says whether it was started.
 func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call) (res tool.Result, ran bool, err error) {

@@ -95,3 +95,20 @@ func TestPanicBesideHandler(t *testing.T) {
 		t.Errorf("afterwards: %v, %v", ran, err)
 	}
 }
+
+// TestNobodyPushesIn has a call in the queue and a free place: a newcomer waits behind.
+func TestNobodyPushesIn(t *testing.T) {
+	l := &limiter{calls: 1}
+	first := &waiter{admitted: make(chan struct{})}
+	first.at = l.queue.PushBack(first)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.acquire(over); err == nil {
+		t.Error("the newcomer was admitted")
+	}
+	select {
+	case <-first.admitted:
+	default:
+		t.Error("the first of the queue was not")
+	}
+}

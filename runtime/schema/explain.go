@@ -26,9 +26,8 @@ type finding struct {
 
 // explainer turns the library's errors about one value into findings.
 type explainer struct {
-	value  any            // nil: unknown
-	tree   map[string]any // the schema, for the names it allows
-	parent string         // a fault's own schema, while alternatives are compared
+	value any            // nil: unknown
+	tree  map[string]any // the schema, for the names it allows
 }
 
 // explain says what is wrong with v.

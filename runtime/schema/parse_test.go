@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +74,8 @@ func TestParse(t *testing.T) {
 		{"loose number", closed(`"n":{"type":"number"}`), `{"n":"+5"}`, `! expected number`},
 		{"number with unit", closed(`"n":{"type":"number"}`), `{"n":"5 km"}`, `! expected number`},
 		{"boolean text", closed(`"b":{"type":"boolean"}`), `{"b":"false"}`, `{"b":false}`},
+		{"boolean text for an integer", closed(`"n":{"type":"integer"}`), `{"n":"true"}`, `! got string "true"`},
+		{"null text for an integer", closed(`"n":{"type":"integer"}`), `{"n":"null"}`, `! got string "null"`},
 		{"boolean shout", closed(`"b":{"type":"boolean"}`), `{"b":"False"}`, `! expected boolean`},
 		{"boolean number", closed(`"b":{"type":"boolean"}`), `{"b":1}`, `! expected boolean`},
 		{"number to string", closed(`"s":{"type":"string"}`), `{"s":5}`, `! expected string, got number 5`},
@@ -106,7 +109,7 @@ func TestParse(t *testing.T) {
 
 		{"did you mean", city, `{"cty":"Oslo"}`, `! Did you mean "city"?`},
 		{"allowed names", city, `{"city":"Oslo","zzz":1}`, `! allowed: city, days`},
-		{"did you mean value", closed(`"u":{"type":"string","enum":["celsius","kelvin"]}`), `{"u":"celcius"}`, `! Did you mean "celsius"?`},
+		{"did you mean value", closed(`"u":{"type":"string","enum":["celsius","kelvin"]}`), `{"u":"celsiuss"}`, `! Did you mean "celsius"?`},
 		{"nested path", closed(`"l":{"type":"array","items":{"type":"object","required":["name"]}}`), `{"l":[{"name":1},{}]}`, `! l[1].name: required`},
 		{"minimum", city, `{"city":"x","days":0}`, `! days: must be at least 1, got 0`},
 		{"format", closed(`"d":{"type":"string","format":"date"}`), `{"d":"tomorrow"}`, `! "tomorrow" is not a valid date`},
@@ -130,4 +133,21 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDefaultsAreNotShared fills the same default in many calls at once, while a second
+// schema for the same property goes on to change it.
+func TestDefaultsAreNotShared(t *testing.T) {
+	s := compile(t, `{"allOf":[{"properties":{"o":{"default":{"k":"5"}}}},{"properties":{"o":{"properties":{"k":{"type":"integer"},"l":{"default":[]}}}}}]}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				if got, err := s.Parse(`{}`); err != nil || string(got) != `{"o":{"k":5,"l":[]}}` {
+					t.Errorf("got %s, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

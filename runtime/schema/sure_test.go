@@ -6,7 +6,7 @@ import (
 )
 
 // sureSchemas use the keywords that sure knows, and some that it does not.
-var sureSchemas = []string{ //nolint:gochecknoglobals // table
+var sureSchemas = []string{
 	`{"properties":{"a":{"type":"string","minLength":1,"maxLength":3,"pattern":"^[a-z]*$"},"b":{"type":"integer","minimum":-5,"maximum":5},"c":{"enum":["x",1,true,null]}},"required":["a"],"additionalProperties":false}`,
 	`{"additionalProperties":{"type":"array","items":{"type":["integer","null"]},"minItems":1,"maxItems":3}}`,
 	`{"$defs":{"n":{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"anyOf":[{"type":"integer"},{"type":"string","format":"date"},false]}}}},"$ref":"#/$defs/n","additionalProperties":{"type":"boolean"}}`,
