@@ -22,6 +22,16 @@ func answer(n int32) []byte {
 		{Export: "hermes_call", Results: []byte{enc.I32}, Body: enc.Const(n)}}}.Bytes()
 }
 
+// big is a module that takes a while to compile.
+func big() []byte {
+	m := enc.Module{Funcs: []enc.Func{{Export: "_start"}}, Pages: 1}
+	body := bytes.Repeat(append(enc.Call(0), append(append(enc.Const(0), enc.Const(7)...), 0x36, 2, 0)...), 40)
+	for range 3000 {
+		m.Funcs = append(m.Funcs, enc.Func{Body: body})
+	}
+	return m.Bytes()
+}
+
 // works compiles and calls a module whose hermes_call returns 9.
 func works(t *testing.T, r *Runtime, wasm []byte) {
 	t.Helper()
@@ -187,7 +197,7 @@ func TestNoCacheDirectory(t *testing.T) {
 // TestOneCompilation: those who ask at the same time for the same bytes share it.
 func TestOneCompilation(t *testing.T) {
 	r := open(t, Options{CacheDir: t.TempDir()})
-	wasm := built.command
+	wasm := big()
 	mods := make([]*Module, 8)
 	var all sync.WaitGroup
 	for i := range mods {
@@ -199,6 +209,9 @@ func TestOneCompilation(t *testing.T) {
 		})
 	}
 	all.Wait()
+	if t.Failed() {
+		return
+	}
 	for _, m := range mods {
 		if m != mods[0] {
 			t.Error("two modules of the same bytes")
@@ -219,15 +232,15 @@ func TestCompileCanceled(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
-	_, err := r.Compile(ctx, built.command)
+	_, err := r.Compile(ctx, big())
 	wantFault(t, err, fault.Canceled, "waiting for a module")
 	if !errors.Is(err, gone) {
 		t.Errorf("the cause is lost: %v", err)
 	}
-	m, err := r.Compile(t.Context(), built.command)
+	m, err := r.Compile(t.Context(), big())
 	check(t, err)
 	m.Release()
-	if !r.Cached(module.Digest(built.command)) {
+	if !r.Cached(module.Digest(big())) {
 		t.Error("not cached")
 	}
 }
@@ -238,7 +251,7 @@ func TestCloseDuringCompile(t *testing.T) {
 	check(t, err)
 	done := make(chan error, 1)
 	go func() {
-		m, err := r.Compile(context.Background(), built.reactor)
+		m, err := r.Compile(context.Background(), big())
 		if err == nil {
 			m.Release()
 		}
@@ -254,6 +267,16 @@ func TestCloseDuringCompile(t *testing.T) {
 		t.Error(err)
 	}
 	check(t, r.Close(t.Context()))
+}
+
+// TestCompileTimeout: a module that takes too long is an error of its own, and does not
+// keep others from being compiled.
+func TestCompileTimeout(t *testing.T) {
+	r := open(t, Options{CacheDir: t.TempDir(), CompileTimeout: time.Microsecond})
+	_, err := r.Compile(t.Context(), big())
+	wantFault(t, err, fault.Timeout, "to compile")
+	r = open(t, Options{CacheDir: t.TempDir()})
+	works(t, r, answer(9))
 }
 
 // TestReleaseOfTheLast: a module is compiled anew after everybody has let go of it, and a

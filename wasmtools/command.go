@@ -3,7 +3,6 @@ package wasmtools
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
@@ -58,14 +57,16 @@ func (c *call) exited(code uint32) error {
 }
 
 // selfDescription asks the module for its descriptor: nil if it has none to give.
-func (p *program) selfDescription(ctx context.Context, log *slog.Logger) ([]byte, error) {
-	deadline := describeDeadline
+// It gets a third of the time for the compilation, and a command a fifteenth: it need not
+// know of the question, and might do something long instead.
+func (r *Runtime) selfDescription(ctx context.Context, p *program) ([]byte, error) {
+	timeout := r.timeout / 3
 	if p.report.ABI == module.Command {
-		deadline = describeCommandDeadline
+		timeout = r.timeout / 15
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	t := &Tool{inModule: "tool", limits: DefaultLimits(), log: log.With("module", p.report.Digest)}
+	t := &Tool{inModule: "tool", limits: DefaultLimits(), log: r.log.With("module", p.report.Digest)}
 	t.limits.Output = module.MaxDescriptor
 	if m := p.report.Memory; m != nil {
 		t.limits.Memory = max(t.limits.Memory, int64(m.MinPages)*module.PageSize)

@@ -38,7 +38,7 @@ func (r *Runtime) prepare(wasm []byte) (*program, error) {
 	case <-r.alive.Done():
 		return nil, ended(r.alive, "waiting to compile a module")
 	}
-	ctx, cancel := context.WithTimeout(r.alive, compileDeadline)
+	ctx, cancel := context.WithTimeout(r.alive, r.timeout)
 	defer cancel()
 	return r.within(ctx, rep, wasm)
 }
@@ -59,7 +59,7 @@ func (r *Runtime) within(ctx context.Context, rep module.Report, wasm []byte) (*
 	select {
 	case o := <-done:
 		if o.err != nil && ctx.Err() != nil {
-			return nil, compileEnded(ctx)
+			return nil, r.compileEnded(ctx)
 		}
 		return o.p, o.err
 	case <-ctx.Done():
@@ -68,13 +68,13 @@ func (r *Runtime) within(ctx context.Context, rep module.Report, wasm []byte) (*
 				o.p.close(r.log)
 			}
 		})
-		return nil, compileEnded(ctx)
+		return nil, r.compileEnded(ctx)
 	}
 }
 
-func compileEnded(ctx context.Context) error {
+func (r *Runtime) compileEnded(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "takes longer than %s to compile. Make it smaller: strip it, and split very large functions.", compileDeadline)
+		return fault.New(fault.Timeout, "takes longer than %s to compile. Make it smaller: strip it, and split very large functions.", r.timeout)
 	}
 	return ended(ctx, "compiling a module")
 }

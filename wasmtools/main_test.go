@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -72,6 +73,9 @@ func open(t testing.TB, o Options) *Runtime {
 	if o.Egress == nil {
 		o.Egress = egress.New(egress.Options{})
 		t.Cleanup(o.Egress.Close)
+	}
+	if o.CompileTimeout == 0 {
+		o.CompileTimeout = time.Hour // how fast the machine is, is not what is tested
 	}
 	r, err := Open(o)
 	if err != nil {

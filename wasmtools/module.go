@@ -55,7 +55,7 @@ func (r *Runtime) describe(ctx context.Context, p *program) {
 	if p.report.Descriptor != nil || p.report.DescriptorErr != nil {
 		return
 	}
-	out, err := p.selfDescription(ctx, r.log)
+	out, err := r.selfDescription(ctx, p)
 	if err != nil {
 		p.report.DescriptorErr = err
 		return

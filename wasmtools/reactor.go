@@ -17,13 +17,6 @@ import (
 	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
-// What bounds the call that asks a module to describe itself. A command need not know of
-// it, and might do something long instead.
-const (
-	describeDeadline        = 10 * time.Second
-	describeCommandDeadline = 2 * time.Second
-)
-
 // reactorInput is what a reactor reads; the fields are part of the ABI.
 type reactorInput struct {
 	Tool      string          `json:"tool"`

@@ -69,8 +69,8 @@ const (
 	// code of 80 modules in standard Go.
 	DefaultCacheSize = 1 << 30
 
-	// compileDeadline bounds the compilation of one module.
-	compileDeadline = 30 * time.Second
+	// DefaultCompileTimeout is ten times what a module in standard Go takes on two cores.
+	DefaultCompileTimeout = 30 * time.Second
 )
 
 // Options are what a Runtime is made of.
@@ -81,7 +81,9 @@ type Options struct {
 	// CacheSize bounds the directory, in bytes; what was not used for longest goes first.
 	// 0: [DefaultCacheSize].
 	CacheSize int64
-	Log       *slog.Logger // nil: nothing is logged
+	// CompileTimeout bounds the compilation of one module; 0: [DefaultCompileTimeout].
+	CompileTimeout time.Duration
+	Log            *slog.Logger // nil: nothing is logged
 	// Egress sends the requests of guests. Nil: no http grant can be bound. It stays the
 	// caller's to close.
 	Egress *egress.Guard
@@ -90,9 +92,10 @@ type Options struct {
 // Runtime compiles modules and keeps the compiled ones that are in use. Make it with
 // [Open] and end it with [Runtime.Close].
 type Runtime struct {
-	log    *slog.Logger
-	egress *egress.Guard
-	cache  *diskCache
+	log     *slog.Logger
+	egress  *egress.Guard
+	cache   *diskCache
+	timeout time.Duration // of a compilation
 
 	alive   context.Context // ends with Close; compilations run under it
 	stop    context.CancelFunc
@@ -106,23 +109,31 @@ type Runtime struct {
 
 // Open makes a Runtime and its cache directory.
 func Open(o Options) (*Runtime, error) {
-	if o.CacheSize <= 0 {
-		o.CacheSize = DefaultCacheSize
-	}
+	o = o.withDefaults()
 	cache, err := openCache(o.CacheDir, o.CacheSize)
 	if err != nil {
 		return nil, err
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	r := &Runtime{
-		log: o.Log, egress: o.Egress, cache: cache,
+		log: o.Log, egress: o.Egress, cache: cache, timeout: o.CompileTimeout,
 		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/compileWorkers)),
 		modules: map[string]*Module{},
 	}
 	r.alive, r.stop = context.WithCancel(context.Background())
 	return r, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.CacheSize <= 0 {
+		o.CacheSize = DefaultCacheSize
+	}
+	if o.CompileTimeout <= 0 {
+		o.CompileTimeout = DefaultCompileTimeout
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
 // Close ends compilations and refuses new ones. Modules that are still held stay usable
@@ -230,8 +241,8 @@ func (r *Runtime) build(m *Module, wasm []byte) {
 	} else {
 		m.program, m.report = p, p.report
 	}
+	m.Release() // first, so that those who waited are the only holders
 	close(m.ready)
-	m.Release()
 }
 
 // forget makes the next Compile of m's content start anew.
