@@ -19,8 +19,6 @@ import (
 )
 
 // schemas compiles OpenAI's own description of its API, once.
-//
-//nolint:gochecknoglobals // test data
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "openai", "schemas.json"))
 	if err != nil {

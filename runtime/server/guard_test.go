@@ -342,7 +342,7 @@ func TestRowsOfOthers(t *testing.T) {
 		path := strings.Replace(entry.Pattern, "{"+entry.Row+"}", id, 1)
 		theirs := w.do(entry.Method, path, "", as("two"))
 		absent := w.do(entry.Method, strings.Replace(entry.Pattern, "{"+entry.Row+"}", "nope", 1), "", as("two"))
-		if theirs.StatusCode != 404 || absent.StatusCode != 404 {
+		if theirs.StatusCode != http.StatusNotFound || absent.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s: status %d for another's row, %d for none; want 404", entry.Method, path, theirs.StatusCode, absent.StatusCode)
 		}
 		if got := strings.ReplaceAll(string(theirs.body), id, "nope"); got != string(absent.body) {
@@ -368,7 +368,7 @@ func TestRowsOfOthers(t *testing.T) {
 		t.Errorf("another's messages are found: %v", hits)
 	}
 	for _, path := range slices.Sorted(slices.Values(deletes)) {
-		if r := w.do(http.MethodDelete, path, "", as("one")); r.StatusCode != 200 {
+		if r := w.do(http.MethodDelete, path, "", as("one")); r.StatusCode != http.StatusOK {
 			t.Errorf("deleting %s: %d %s", path, r.StatusCode, r.body)
 		}
 	}

@@ -30,7 +30,6 @@ func (r *response) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-//nolint:gochecknoglobals // immutable
 var requestIDs = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // requestID is the caller's id, if it has the form of one, or a new one.

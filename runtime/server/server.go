@@ -36,8 +36,6 @@ import (
 
 // ErrStopping is the cause with which requests under way are ended when Shutdown's
 // time is up. It says nothing about the runs they follow.
-//
-//nolint:gochecknoglobals // sentinel
 var ErrStopping = fault.New(fault.Unavailable, "the server is stopping")
 
 // Options are what a Server works with. The caller owns all of it.

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +76,6 @@ type world struct {
 	reload  *reloads
 	srv     *server.Server
 	base    string
-	log     bytes.Buffer
 
 	number int64
 	tools  map[tool.Name]*registry.Tool

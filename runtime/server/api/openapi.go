@@ -11,7 +11,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/route"
 )
 
-//nolint:gochecknoglobals // immutable
 var pathParam = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
 
 type object = map[string]any

@@ -79,14 +79,12 @@ func (a *answer) left(ctx context.Context) {
 		return
 	}
 	wish := a.running.OnDisconnect
-	if wish == "cancel" || wish == "" && a.request.session == "" {
+	if wish == "cancel" || wish == "" && a.session == "" {
 		a.running.Cancel(errLeft)
 	}
 }
 
 // errLeft is why a run was canceled whose client went away.
-//
-//nolint:gochecknoglobals // sentinel
 var errLeft = fault.New(fault.Canceled, "the client disconnected")
 
 // failure is the error of an outcome, nil if there is none.

@@ -69,7 +69,7 @@ func serveBinary(t *testing.T, project string) string {
 	if err := os.CopyFS(work, os.DirFS(project)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), bin, "serve", "--config", work, "--listen", "127.0.0.1:0", "--log-format", "json") //nolint:gosec // built above
+	cmd := exec.CommandContext(t.Context(), bin, "serve", "--config", work, "--listen", "127.0.0.1:0", "--log-format", "json")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
 	stderr, err := cmd.StderrPipe()

@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/route"
 )
 
-//nolint:gochecknoglobals // immutable
 var toolNames = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // wireTool is a tool of the client's, nested as in chat completions or flat as in the

@@ -23,8 +23,7 @@ func (e *StatusError) Unwrap() error { return e.Err }
 
 // Status is the HTTP status of any error.
 func Status(err error) int {
-	var s *StatusError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*StatusError](err); ok {
 		return s.Status
 	}
 	return fault.KindOf(err).HTTPStatus()
@@ -62,8 +61,7 @@ func ErrorJSON(shape Shape, err error) []byte {
 }
 
 func detail(err error) any {
-	var e *fault.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
 		return e.Detail
 	}
 	return nil
@@ -72,10 +70,10 @@ func detail(err error) any {
 func openAIOf(err error) openAIBody {
 	status := Status(err)
 	code := fault.KindOf(err).String()
-	switch {
-	case status == http.StatusUnauthorized:
+	switch status {
+	case http.StatusUnauthorized:
 		code = "invalid_api_key"
-	case status == http.StatusTooManyRequests:
+	case http.StatusTooManyRequests:
 		code = "rate_limit_exceeded"
 	}
 	body := openAIBody{Message: fault.Message(err), Type: openAIType(status), Code: &code}
