@@ -135,6 +135,41 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestOpenOptions(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "hermes.db")
+	if _, err := Open(t.Context(), path, Options{Synchronous: "OFF"}); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("Open: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, path, Options{}); fault.KindOf(err) != fault.Canceled {
+		t.Errorf("Open for a cancelled caller: %v", err)
+	}
+}
+
+// TestOpenCopy opens what a backup of a running server has: the database and its log of
+// writes, without the file of shared memory.
+func TestOpenCopy(t *testing.T) {
+	t.Parallel()
+	d := openTest(t, Options{})
+	if err := d.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	say(t, d, "s", 0, "needle")
+	path := filepath.Join(t.TempDir(), "copy.db")
+	for _, suffix := range []string{"", "-wal"} {
+		if err := os.WriteFile(path+suffix, contents(t, d.path+suffix), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := reopen(t, path, Options{})
+	if found, err := c.Search(t.Context(), all(), "needle", 0); err != nil || len(found.Hits) != 1 {
+		t.Errorf("the copy has %+v, %v", found, err)
+	}
+	checkWhole(t, c)
+}
+
 // TestOpenRefused: what must not be opened says why, and is left as it was.
 func TestOpenRefused(t *testing.T) {
 	t.Parallel()

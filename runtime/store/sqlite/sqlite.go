@@ -104,6 +104,9 @@ func Open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("finding state database: %w", err)
 	}
 	o = o.filled()
+	if o.Synchronous != Full && o.Synchronous != Normal {
+		return nil, fault.New(fault.Invalid, "opening state database: synchronous is %q; it can be %q or %q", o.Synchronous, Full, Normal)
+	}
 	if err := prepareFile(path); err != nil {
 		return nil, err
 	}
@@ -183,7 +186,7 @@ func closing(err error, w *writer) error {
 // openPool gives connections with our settings; params are added to the address.
 func openPool(path string, o Options, params string) (*sql.DB, error) {
 	address := url.URL{Scheme: "file", OmitHost: true, Path: path}
-	dsn := fmt.Sprintf("%s?_defensive=1&_dqs=0&_foreign_keys=on&_error_rc=1&_busy_timeout=%d&_synchronous=%s&%s",
+	dsn := fmt.Sprintf("%s?_defensive=1&_dqs=0&_foreign_keys=on&_error_rc=1&_pragma=trusted_schema(0)&_busy_timeout=%d&_synchronous=%s&%s",
 		address.String(), o.busy.Milliseconds(), o.Synchronous, params)
 	c, err := sqlite.NewConnector(dsn)
 	if err != nil {
