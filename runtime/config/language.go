@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/hermes-runtime/hermes/runtime/check"
 )
 
 // language is every block there is, as the values that decode them.
@@ -21,12 +23,18 @@ type language struct {
 	agent    *body[Agent]
 	runtime  *body[Runtime]
 	server   *body[Server]
+
+	native   *body[nativeBlock]
+	wasm     *body[wasmBlock]
+	env      *body[check.Spec]
+	keywords []keyword
 }
 
 func newLanguage() *language {
 	return &language{
 		variable: variableBody(), tool: toolBody(), toolset: toolsetBody(), openai: openaiBody(), script: scriptBody(),
 		model: modelBody(), agent: agentBody(), runtime: runtimeBody(), server: serverBody(),
+		native: nativeBody(), wasm: wasmBody(), env: checkBodies()[check.Env], keywords: keywords(),
 	}
 }
 

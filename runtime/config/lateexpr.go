@@ -14,7 +14,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config/funcs"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/late"
-	"github.com/hermes-runtime/hermes/runtime/schema"
 )
 
 // latePlace is what a late expression may use, and what of it is known at load.
@@ -40,12 +39,12 @@ func agentVars() map[string]cty.Value {
 	})}
 }
 
-func callVars(s *schema.Schema) map[string]cty.Value {
+func callVars(args *shape) map[string]cty.Value {
 	call := map[string]cty.Value{}
 	for _, n := range []string{"id", "agent", "session", "run", "idempotency_key"} {
 		call[n] = cty.UnknownVal(cty.String)
 	}
-	return map[string]cty.Value{"args": shapeOf(s).unknown(), "call": cty.ObjectVal(call)}
+	return map[string]cty.Value{"args": args.unknown(), "call": cty.ObjectVal(call)}
 }
 
 func scriptVars(r *Rule) map[string]cty.Value {

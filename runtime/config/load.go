@@ -40,9 +40,10 @@ type load struct {
 	server   Server
 	context  string // key of everything that is the same for all blocks
 
-	units []unit
-	half  []string // see parsedFile
-	diags hcl.Diagnostics
+	listed map[string]listing
+	units  []unit
+	half   []string // see parsedFile
+	diags  hcl.Diagnostics
 
 	mu       sync.Mutex // guards below
 	inputs   map[string]*reading
@@ -61,6 +62,7 @@ func Load(ctx context.Context, src Source, o Options) (*Config, hcl.Diagnostics)
 
 	main := ld.parseDir(ld.paths.ConfigDir, false)
 	top := ld.variables(main)
+	ld.allowEarly(main, top)
 	ld.diags = append(ld.diags, ld.locals(top, main)...)
 	top.seal()
 	ld.singletons(main, top)
@@ -84,7 +86,7 @@ func newLoad(src Source, o Options) *load {
 		src: src, o: o, cache: o.Cache, lang: newLanguage(), paths: o.Paths, lookupEnv: o.LookupEnv,
 		pure:    &hcl.EvalContext{Functions: funcs.Pure()},
 		natives: map[string]*hostfuncs.Func{}, inputs: map[string]*reading{},
-		resolved: map[string]error{}, secrets: map[string]struct{}{},
+		listed: map[string]listing{}, resolved: map[string]error{}, secrets: map[string]struct{}{},
 	}
 	if ld.cache == nil {
 		ld.cache = NewCache()
@@ -96,6 +98,12 @@ func newLoad(src Source, o Options) *load {
 		ld.natives[o.Funcs[i].Name] = &o.Funcs[i]
 	}
 	return ld
+}
+
+// listing is what a source answered for a directory.
+type listing struct {
+	paths []string
+	err   error
 }
 
 // unit is the files of one directory with what their expressions see.
@@ -151,6 +159,26 @@ func (ld *load) singletons(files []*file, s *scope) {
 	ld.settle()
 }
 
+// allowEarly reads allow_paths before locals are evaluated, which may read files there.
+// What is wrong with it is reported when the block is decoded.
+func (ld *load) allowEarly(files []*file, s *scope) {
+	for _, f := range files {
+		for _, b := range f.blocks("runtime") {
+			a := b.Body.Attributes["allow_paths"]
+			if a == nil || usesAny(a.Expr, []string{"local"}) {
+				continue
+			}
+			fr := ld.frame(f, s, "the block runtime")
+			if list, ok := read(fr, a, stringsKind()); ok && ld.allow == nil {
+				for _, p := range list {
+					ld.allow = append(ld.allow, fr.abs(p))
+				}
+			}
+		}
+	}
+	ld.resolved = map[string]error{}
+}
+
 func (ld *load) once(f *file, s *scope, b *hclsyntax.Block, first **hclsyntax.Block, do func(*frame)) {
 	fr := ld.frame(f, s, "the block "+b.Type)
 	if *first != nil {
@@ -166,8 +194,7 @@ func (ld *load) once(f *file, s *scope, b *hclsyntax.Block, first **hclsyntax.Bl
 
 // settle takes from the runtime block what the rest of the load needs.
 func (ld *load) settle() {
-	ld.toolsEnv, ld.allow = ld.runtime.ToolsEnv, ld.runtime.AllowPaths
-	ld.resolved = map[string]error{} // the verdicts may be others now
+	ld.toolsEnv = ld.runtime.ToolsEnv
 	if ld.paths.ToolsDirs == nil {
 		ld.paths.ToolsDirs = ld.runtime.toolsDirs
 	}
@@ -182,8 +209,18 @@ func (ld *load) settle() {
 
 // isDir says whether the source has a directory, without an error if it has not.
 func (ld *load) isDir(dir string) bool {
-	_, err := ld.src.Files(dir)
+	_, err := ld.list(dir)
 	return err == nil
+}
+
+// list lists a directory, once in a load.
+func (ld *load) list(dir string) ([]string, error) {
+	if l, ok := ld.listed[dir]; ok {
+		return l.paths, l.err
+	}
+	paths, err := ld.src.Files(dir)
+	ld.listed[dir] = listing{paths, err}
+	return paths, err
 }
 
 func (ld *load) contextKey() string {

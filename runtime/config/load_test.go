@@ -397,6 +397,10 @@ func TestLateConvertsOnce(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	args["city"] = "changed" // forbidden, and shows whether it is read again
+	url := cfg.Tools["ask"].Native.Config["url"].(late.Expr)
+	if got, err := url.Eval(s); err != nil || got != "https://example.com/v1/Oslo" {
+		t.Errorf("url = %v, %v; the arguments were converted again", got, err)
+	}
 	if got, err := body["b"].(late.Expr).Eval(s); err != nil || got != "Oslo" {
 		t.Errorf("b = %v, %v; the arguments were converted again", got, err)
 	}

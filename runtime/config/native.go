@@ -34,7 +34,7 @@ func nativeBody() *body[nativeBlock] {
 
 func (f *frame) nativeHandler(t *toolBlock, b *hclsyntax.Block) *hostfuncs.Func {
 	var n nativeBlock
-	decode(f, nativeBody(), b, &n)
+	decode(f, f.ld.lang.native, b, &n)
 	if n.function == "" {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (f *frame) configItems(b *hclsyntax.Block) ([]*hclsyntax.Attribute, bool) {
 
 // configValue decodes one attribute.
 func (f *frame) configValue(t *toolBlock, spec hostfuncs.Attr, a *hclsyntax.Attribute) (any, bool) {
-	lp := latePlace{what: "config." + a.Name, names: nativeNames(), vars: callVars(t.out.Schema), shape: shapeOf(t.out.Schema), secrets: true}
+	lp := latePlace{what: "config." + a.Name, names: nativeNames(), vars: t.lateVars(), shape: t.shape, secrets: true}
 	if !spec.Late {
 		lp.names, lp.vars = nil, nil
 	}
@@ -195,6 +195,16 @@ func (f *frame) configValue(t *toolBlock, spec hostfuncs.Attr, a *hclsyntax.Attr
 		return nil, false
 	}
 	return v, true
+}
+
+// lateVars are the variables of a native config. Its expressions share one shape, and with
+// it one conversion of a call's arguments.
+func (t *toolBlock) lateVars() map[string]cty.Value {
+	if t.vars == nil {
+		t.shape = shapeOf(t.out.Schema)
+		t.vars = callVars(t.shape)
+	}
+	return t.vars
 }
 
 // configLeaf converts a judged value to the Go value of its type.

@@ -147,7 +147,7 @@ func (f *frame) checkParam(p *param) {
 	if p.typ == nil {
 		return
 	}
-	for _, k := range keywords() {
+	for _, k := range f.ld.lang.keywords {
 		if _, ok := p.words[k.word]; ok && k.kinds != nil && !slices.Contains(k.kinds, p.typ.kind) {
 			f.errorf(p.block.Body.Attributes[k.attr].NameRange, "Invalid "+k.attr, "%q is for parameters of type %s; this one is %s.", k.attr, strings.Join(k.kinds, " or "), article(p.typ.String()))
 			delete(p.words, k.word)

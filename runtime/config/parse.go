@@ -156,7 +156,7 @@ func lineAt(src []byte, at int) string {
 
 // parseDir parses all files of a directory, on all cores.
 func (ld *load) parseDir(dir string, tools bool) []*file {
-	paths, err := ld.src.Files(dir)
+	paths, err := ld.list(dir)
 	if err != nil {
 		at := ld.dirRange(dir)
 		var own *funcs.Error

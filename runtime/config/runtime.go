@@ -15,7 +15,7 @@ import (
 func runtimeBody() *body[Runtime] {
 	return withHints(newBody("runtime", "Settings of the whole project.",
 		filePaths("tools_dirs", "The tools directories, relative to this file; default: tools.d in the project. --tools wins over it.", func(r *Runtime) *[]string { return &r.toolsDirs }),
-		filePaths("allow_paths", "Directories outside the project that files may read from and name, relative to this file.", func(r *Runtime) *[]string { return &r.AllowPaths }),
+		allowPaths(filePaths("allow_paths", "Directories outside the project that files may read from and name, relative to this file. It may use variables, and no locals.", func(r *Runtime) *[]string { return &r.AllowPaths })),
 		may("tools_env", stringsKind(), "Globs of the environment variables that env and secret_env may read below tools directories; default: all.", func(r *Runtime) *[]string { return &r.ToolsEnv }),
 		opt("watch", boolKind(), true, "Whether changes on disk are loaded by themselves.", func(r *Runtime) *bool { return &r.Watch }),
 		opt("max_runs", intKind(1, anyInt), 64, "How many runs may be at work at once.", func(r *Runtime) *int { return &r.MaxRuns }),
@@ -24,6 +24,19 @@ func runtimeBody() *body[Runtime] {
 		opt("shutdown_timeout", durationKind(false), 30*time.Second, "How long the server waits for running work when it is asked to end.", func(r *Runtime) *time.Duration { return &r.ShutdownTimeout }),
 		refuse[Runtime]("wasm", "Limits of modules cannot be set for the whole project yet; set them in the limits block of a wasm handler."),
 	), map[string]string{"tools_dir": `Did you mean "tools_dirs"?`})
+}
+
+// allowPaths refuses locals: they may read files, so it must be known before them.
+func allowPaths(f *field[Runtime]) *field[Runtime] {
+	inner := f.attr
+	f.attr = func(fr *frame, a *hclsyntax.Attribute, out *Runtime) {
+		if usesAny(a.Expr, []string{"local"}) {
+			fr.errorf(a.Expr.Range(), "Unsupported local", "allow_paths is needed before locals are evaluated, since they may read files. Write the paths out, or use a variable.")
+			return
+		}
+		inner(fr, a, out)
+	}
+	return f
 }
 
 // filePaths is a list of paths relative to the file.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/check"
@@ -34,6 +35,9 @@ type toolBlock struct {
 	bounds      tool.Bounds
 	handlers    []*hclsyntax.Block
 	out         *Tool
+
+	shape *shape // of the arguments, see lateVars
+	vars  map[string]cty.Value
 }
 
 func (l *language) evalTool(f *frame, b *hclsyntax.Block, o *evaluated) {
@@ -101,7 +105,7 @@ func overflowKind() kind[tool.Overflow] {
 }
 
 func handlerField() *field[toolBlock] {
-	native, wasm := nativeBody().describe(), wasmBody().describe()
+	native, wasm := nativeBody().describe(), wasmBody().describe() // the language decodes with its own
 	doc := &blockDoc{name: `handler "native" | "wasm"`, doc: "What runs a call. Required.", fields: []fieldDoc{
 		{name: native.name, doc: native.doc, nested: native}, {name: wasm.name, doc: wasm.doc, nested: wasm},
 	}}
@@ -121,7 +125,7 @@ func (f *frame) finishTool(t *toolBlock) {
 	}
 	f.checkHome(t)
 	if len(t.requires) > 0 {
-		out.Checks = append(out.Checks, envCheck(t.requires, string(f.pos(attrRange(t.block, "requires_env")))))
+		out.Checks = append(out.Checks, f.envCheck(t.requires, string(f.pos(attrRange(t.block, "requires_env")))))
 	}
 	fn, nativeBlock := f.handler(t)
 	f.parameters(t, fn)
@@ -147,9 +151,9 @@ func (f *frame) checkHome(t *toolBlock) {
 
 func toolsetName(s string) bool { return validName(s) }
 
-func envCheck(vars []string, pos string) check.Spec {
+func (f *frame) envCheck(vars []string, pos string) check.Spec {
 	s := check.Spec{Kind: check.Env, Pos: pos}
-	checkBodies()[check.Env].defaults(&s)
+	f.ld.lang.env.defaults(&s)
 	s.Vars = vars
 	return s
 }

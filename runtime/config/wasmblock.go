@@ -63,7 +63,7 @@ func decodeIsolation(f *frame, a *hclsyntax.Attribute, _ *wasmBlock) {
 
 func (f *frame) wasmHandler(t *toolBlock, b *hclsyntax.Block) {
 	var w wasmBlock
-	decode(f, wasmBody(), b, &w)
+	decode(f, f.ld.lang.wasm, b, &w)
 	t.out.Wasm = &w.Wasm
 	if w.Tool == "" {
 		w.Wasm.Tool = ""
