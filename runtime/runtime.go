@@ -64,6 +64,8 @@ type Options struct {
 	HostFuncs []hostfuncs.Func
 	Version   string
 	Log       *slog.Logger // nil: discarded
+
+	onCommit func() // tests: called after each commit of the database
 }
 
 // System is a daemon. New opens it, Close closes it.
@@ -150,7 +152,7 @@ func (s *System) openLock() error {
 }
 
 func (s *System) openStore(synchronous sqlite.Synchronous) error {
-	db, err := sqlite.Open(context.Background(), filepath.Join(s.paths.State, "hermes.db"), sqlite.Options{Synchronous: synchronous, Log: s.log})
+	db, err := sqlite.Open(context.Background(), filepath.Join(s.paths.State, "hermes.db"), sqlite.Options{Synchronous: synchronous, Log: s.log, OnCommit: s.o.onCommit})
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (s *System) openTools() error {
 	s.onClose(func() { s.report("closing WASM runtime", wasm.Close(context.Background())) })
 	s.checks = check.New(check.Options{Log: s.log})
 	s.onClose(s.checks.Close)
-	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard, Log: s.log}, s.o.HostFuncs)
+	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard}, s.o.HostFuncs)
 	return err
 }
 
@@ -205,12 +207,21 @@ func (s *System) openLoop() error {
 	s.hub = events.New(s.db, s.log)
 	s.onClose(s.hub.Close)
 	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Log: s.log})
-	s.onClose(s.dispatch.Close)
+	s.onClose(s.waitForHandlers)
 	s.loop = agent.New(agent.Options{
 		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Log: s.log,
 	})
 	s.onClose(s.endRuns)
 	return s.loop.Recover(context.Background())
+}
+
+// waitForHandlers gives handlers that outlived their calls a moment to end.
+func (s *System) waitForHandlers() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.dispatch.Wait(ctx); err != nil {
+		s.log.Warn("tool handlers are still running", "handlers", s.dispatch.Abandoned())
+	}
 }
 
 // endRuns lets runs finish within runtime.shutdown_timeout, then cancels them.
