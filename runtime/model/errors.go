@@ -35,8 +35,7 @@ func (e *RetryAfterError) Unwrap() error { return e.Err }
 // RetryAfter is how long the provider asked to wait before the call is repeated;
 // false if it did not say.
 func RetryAfter(err error) (time.Duration, bool) {
-	var after *RetryAfterError
-	if errors.As(err, &after) {
+	if after, ok := errors.AsType[*RetryAfterError](err); ok {
 		return after.Wait, true
 	}
 	return 0, false

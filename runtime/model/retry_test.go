@@ -180,6 +180,28 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
+// canceling ends its caller's context for a reason that alone would be worth a repeat.
+type canceling struct {
+	sequence
+	cancel context.CancelCauseFunc
+}
+
+func (c *canceling) Stream(ctx context.Context, req *model.Request, emit func(model.Delta) error) (*model.Response, error) {
+	c.cancel(fault.New(fault.Unavailable, "generation 3 is drained"))
+	_, _ = c.sequence.Stream(ctx, req, emit)
+	return nil, model.Interrupted(ctx)
+}
+
+func TestNoRepeatForACallerWhoIsGone(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := &canceling{cancel: cancel}
+	p := model.Retrying(c, model.Retry{Attempts: 3}, func(int, time.Duration, error) { t.Error("a repeat was announced") })
+	_, err := p.Stream(ctx, &model.Request{}, func(model.Delta) error { return nil })
+	if fault.KindOf(err) != fault.Unavailable || c.calls != 1 {
+		t.Errorf("error = %v after %d calls, want the reason after 1", err, c.calls)
+	}
+}
+
 func TestNoWaitPastTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sequence{errs: []error{after(time.Minute)}}

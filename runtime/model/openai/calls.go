@@ -64,7 +64,7 @@ func (c *calls) fill(s *slot, d *callDelta) int {
 }
 
 // joinName adds what a delta says about the name to what is known: nothing, the rest,
-// or the whole again.
+// or the whole again. A name that only begins with an offered one stays what it is.
 func (c *calls) joinName(known, said string) string {
 	joined := known + said
 	switch {
@@ -72,8 +72,6 @@ func (c *calls) joinName(known, said string) string {
 		return joined
 	case said != "" && strings.HasPrefix(said, known): // also: known is empty
 		return said
-	case c.offered[known]:
-		return known
 	}
 	return joined
 }
@@ -125,13 +123,12 @@ func (c *calls) opens(s *slot, d *callDelta, index int, touched []*slot) bool {
 		return true // two entries of one list are two calls
 	case s.args.standsIn() && d.ID != "" && string(d.ID) == s.id:
 		return false
+	case s.args.complete && s.name == name: // again, or another object
+		return strings.HasPrefix(strings.TrimSpace(arguments), "{") && arguments != s.args.text.String()
 	case s.args.complete:
-		again := s.name == name && (arguments == "" || arguments == s.args.text.String())
-		return !again
-	case s.args.text.Len() > 0:
-		return false
+		return true
 	}
-	// No arguments so far: the rest of a name, the name again, or the next call.
+	// The rest of a name, the name again, or the next call.
 	return c.offered[s.name] && c.offered[name] && s.name != name && !c.offered[s.name+name]
 }
 

@@ -94,7 +94,6 @@ func (e *encoded) addAssistant(m *chat.Message) {
 	e.add(out, blank)
 }
 
-//nolint:gochecknoglobals // immutable
 var (
 	userNameRE = regexp.MustCompile(`^[^\s<|\\/>]{1,64}$`)
 	notNameRE  = regexp.MustCompile(`[^A-Za-z0-9_-]+`)

@@ -196,8 +196,6 @@ func (r *report) kind() (fault.Kind, error) {
 }
 
 // maskedRE finds keys as providers mask them: sk-ab****yz.
-//
-//nolint:gochecknoglobals // immutable
 var maskedRE = regexp.MustCompile(`\S*\*{2,}\S*`)
 
 // shown makes a provider's text fit to show: without secrets, on one line, bounded.

@@ -42,8 +42,6 @@ func fields(t *testing.T, r modeltest.Request) map[string]any {
 	return v
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func hi() []chat.Message { return []chat.Message{{Role: chat.User, Content: "hi"}} }
 
 func TestMessages(t *testing.T) {
@@ -190,7 +188,7 @@ func TestParameters(t *testing.T) {
 		{
 			name: "all of the options",
 			options: openai.Options{
-				MaxOutput: 100, Temperature: ptr(0.7), TopP: ptr(0.5), Reasoning: "low", ParallelCalls: ptr(false),
+				MaxOutput: 100, Temperature: new(0.7), TopP: new(0.5), Reasoning: "low", ParallelCalls: new(false),
 			},
 			request: model.Request{Tools: definitions("get_time")},
 			want: map[string]any{
@@ -203,13 +201,13 @@ func TestParameters(t *testing.T) {
 		},
 		{
 			name:    "zero is a value",
-			options: openai.Options{Temperature: ptr(0.0), TopP: ptr(0.0)},
+			options: openai.Options{Temperature: new(0.0), TopP: new(0.0)},
 			want:    map[string]any{"temperature": json.Number("0"), "top_p": json.Number("0")},
 		},
 		{
 			name:    "the request wins",
-			options: openai.Options{Temperature: ptr(0.7), TopP: ptr(0.5), MaxOutput: 100},
-			request: model.Request{Temperature: ptr(0.0), TopP: ptr(1.0), MaxOutput: 10, User: "u1"},
+			options: openai.Options{Temperature: new(0.7), TopP: new(0.5), MaxOutput: 100},
+			request: model.Request{Temperature: new(0.0), TopP: new(1.0), MaxOutput: 10, User: "u1"},
 			want: map[string]any{
 				"temperature": json.Number("0"), "top_p": json.Number("1"), "max_tokens": json.Number("10"), "user": "u1",
 			},
@@ -222,7 +220,7 @@ func TestParameters(t *testing.T) {
 		},
 		{
 			name:    "nothing about tools without tools",
-			options: openai.Options{ParallelCalls: ptr(true)},
+			options: openai.Options{ParallelCalls: new(true)},
 			request: model.Request{ToolChoice: json.RawMessage(`"required"`)},
 			want:    map[string]any{},
 		},
@@ -238,7 +236,7 @@ func TestParameters(t *testing.T) {
 		},
 		{
 			name: "extra at the top level, over ours, secrets opened",
-			options: openai.Options{Temperature: ptr(0.7), MaxOutput: 100, Extra: map[string]any{
+			options: openai.Options{Temperature: new(0.7), MaxOutput: 100, Extra: map[string]any{
 				"temperature": json.Number("0.25"), "max_completion_tokens": json.Number("12345678901234567890"),
 				"provider": map[string]any{"order": []any{"a<b>", true, nil}, "key": secret.New("s3cret")},
 			}},
@@ -278,7 +276,7 @@ func TestModelNames(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := fields(t, send(t, openai.Options{
-				Model: tt.name, MaxOutput: 64, Temperature: ptr(0.3), TopP: ptr(0.9), Reasoning: "high",
+				Model: tt.name, MaxOutput: 64, Temperature: new(0.3), TopP: new(0.9), Reasoning: "high",
 			}, &model.Request{Messages: hi(), Tools: definitions("a")}))
 			if got["model"] != tt.name || got[tt.want] != json.Number("64") || got["temperature"] != json.Number("0.3") {
 				t.Errorf("body = %v, want model %q and %s", got, tt.name, tt.want)
@@ -329,6 +327,9 @@ func TestHeaders(t *testing.T) {
 	}
 	if got := plain.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type = %q", got)
+	}
+	if got := plain.Get("User-Agent"); got != "hermes" {
+		t.Errorf("User-Agent = %q", got)
 	}
 	if got := plain.Get("Accept-Encoding"); got != "" {
 		t.Errorf("Accept-Encoding = %q: compressed streams arrive late", got)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,24 +70,27 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A long call in many deltas takes time in proportion to its length: this one takes
-// minutes if the arguments are validated at each delta.
-func TestLongCallIsLinear(t *testing.T) {
+// Long calls in many deltas take time in proportion to their length: these take minutes
+// if the arguments are validated at each delta.
+func TestLongCallsAreLinear(t *testing.T) {
 	var body strings.Builder
-	delta := func(arguments string) {
-		body.WriteString(`data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"` + arguments + `"}}]}}]}` + "\n\n")
+	delta := func(index int, arguments string) {
+		fmt.Fprintf(&body, `data: {"choices":[{"delta":{"tool_calls":[{"index":%d,"function":{"name":"f","arguments":"%s"}}]}}]}`+"\n\n", index, arguments)
 	}
-	delta(`{\"a\":[`)
-	for range 100_000 {
-		delta(`{\"b\":\"xxxx\"},`)
+	many := func(index int, arguments string) {
+		for range 20_000 {
+			delta(index, arguments)
+		}
 	}
-	delta("0]}")
-	for range 100_000 {
-		delta(" ")
-	}
+	delta(0, `{\"a\":[`)
+	many(0, `{\"b\":\"xxxx\"},`)
+	delta(0, "0]}")
+	many(0, " ")
+	delta(1, `{\"a\":\"`+strings.Repeat("x", 1<<20)+`\"}x`)
+	many(1, "}")
 	body.WriteString(stopChunk + doneLine)
 	got := outcome(t, modeltest.Recording{Body: body.String()})
-	if !strings.HasPrefix(got, `call: "" "f" "{\"a\":[{\"b\"`) || strings.Contains(got, "malformed") {
+	if !strings.HasPrefix(got, `call: "" "f" "{\"a\":[{\"b\"`) || strings.Count(got, "call:") != 2 || strings.Contains(got, "malformed") {
 		t.Errorf("outcome: %.200s", got)
 	}
 }
@@ -160,18 +165,26 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// The environment's proxies are read once a process, so the call is made in one of its
+// own, to a host that only a proxy would accept: loopback is never proxied.
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
+	const child = "HERMES_TEST_PROXIED"
+	if os.Getenv(child) != "" {
+		p := open(t, &modeltest.Server{}, openai.Options{BaseURL: "http://model.invalid/v1"})
+		_, err := p.Stream(t.Context(), &model.Request{Messages: hi()}, ignore)
+		if fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("error = %v, want unavailable", err)
+		}
+		return
+	}
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the proxy was reached")
 	}))
 	defer proxy.Close()
-	t.Setenv("HTTP_PROXY", proxy.URL)
-	t.Setenv("http_proxy", proxy.URL)
-	// A host name that only a proxy would accept: loopback addresses are never proxied.
-	p := open(t, &modeltest.Server{}, openai.Options{BaseURL: "http://model.invalid/v1"})
-	_, err := p.Stream(t.Context(), &model.Request{Messages: hi()}, ignore)
-	if fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("error = %v, want unavailable", err)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this very test
+	cmd.Env = append(os.Environ(), child+"=1", "HTTP_PROXY="+proxy.URL, "http_proxy="+proxy.URL)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -339,10 +352,11 @@ func TestTimeouts(t *testing.T) {
 			stream: paced{{59 * time.Second, chunkOf("a")}, {29 * time.Second, chunkOf("b")}, {29 * time.Second, stopChunk + doneLine}},
 		},
 		{
-			name: "calls and reasoning are life", after: 56 * time.Second,
+			name: "calls and reasoning are life", after: 84 * time.Second,
 			stream: paced{
 				{28 * time.Second, `data: {"choices":[{"delta":{"reasoning":"a"}}]}` + "\n\n"},
-				{28 * time.Second, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"a"}}]}}]}` + "\n\n" + stopChunk + doneLine},
+				{28 * time.Second, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"a"}}]}}]}` + "\n\n"},
+				{28 * time.Second, stopChunk + doneLine},
 			},
 		},
 		{

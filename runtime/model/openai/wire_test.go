@@ -122,7 +122,7 @@ func outcome(t *testing.T, r modeltest.Recording) string {
 	var text, thinking []string
 	resp, err := p.Stream(t.Context(), &model.Request{
 		Messages: []chat.Message{{Role: chat.User, Content: "hi"}},
-		Tools:    definitions("get_time", "get_weather"),
+		Tools:    definitions("dodo", "get", "get_time", "get_weather"),
 	}, func(d model.Delta) error {
 		text = append(text, d.Text)
 		thinking = append(thinking, d.Reasoning)

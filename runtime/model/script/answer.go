@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,9 +25,9 @@ type turn struct {
 func turnOf(req *model.Request) turn {
 	t := turn{offered: len(req.Tools) > 0 && string(req.ToolChoice) != `"none"`}
 	since := req.Messages
-	for i := len(req.Messages) - 1; i >= 0; i-- {
-		if req.Messages[i].Role == chat.User {
-			t.input = req.Messages[i].Text()
+	for i, m := range slices.Backward(req.Messages) {
+		if m.Role == chat.User {
+			t.input = m.Text()
 			since = req.Messages[i+1:]
 			break
 		}
