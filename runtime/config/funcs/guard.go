@@ -2,6 +2,8 @@ package funcs
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -15,8 +17,8 @@ import (
 // nest. Parsers recurse, and a Go program whose stack overflows cannot be saved.
 const MaxNesting = 200
 
-// maxChain bounds the operators of one file that parse by recursion without a bracket.
-const maxChain = 5000
+// maxChain bounds operators in a row: each makes a tree of expressions one deeper.
+const maxChain = 2000
 
 // CheckNesting refuses HCL text (or a template) that nests deeper than [MaxNesting].
 // Its cost on text that cannot nest that deep is one pass over the bytes.
@@ -29,24 +31,32 @@ func CheckNesting(src []byte, template bool) error {
 		lex = hclsyntax.LexTemplate
 	}
 	tokens, _ := lex(src, "", hcl.InitialPos)
-	depth, run, chain := 0, 0, 0
+	chains, run := []int{0}, 0 // operators in a row at each level, and signs in a row
 	for _, t := range tokens {
+		top := len(chains) - 1
 		switch t.Type {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
-			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-			depth, run = depth+1, 0
+		case hclsyntax.TokenOBrack, hclsyntax.TokenTemplateControl:
+			chains[top]++
+			chains = append(chains, 0)
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp:
+			chains = append(chains, 0)
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
 			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
-			depth, run = max(depth-1, 0), 0
+			chains = chains[:max(top, 1)]
+		case hclsyntax.TokenComma, hclsyntax.TokenEqual:
+			chains[top] = 0
 		case hclsyntax.TokenBang, hclsyntax.TokenMinus:
-			run, chain = run+1, chain+1
-		case hclsyntax.TokenQuestion:
-			chain, run = chain+1, 0
-		case hclsyntax.TokenNewline:
-		default:
+			run++
+			chains[top]++
+		case hclsyntax.TokenQuestion, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent,
+			hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan,
+			hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
+			chains[top]++
+		}
+		if t.Type != hclsyntax.TokenBang && t.Type != hclsyntax.TokenMinus && t.Type != hclsyntax.TokenNewline {
 			run = 0
 		}
-		if depth+run > MaxNesting || chain > maxChain {
+		if len(chains)-1+run > MaxNesting || chains[len(chains)-1] > maxChain {
 			return nestingError(t.Range.Start.Line)
 		}
 	}
@@ -66,11 +76,14 @@ func suspicious(src []byte) bool {
 	depth, ops := 0, 0
 	for _, c := range src {
 		switch c {
-		case '(', '[', '{':
+		case '[':
+			ops++
+			depth++
+		case '(', '{':
 			depth++
 		case ')', ']', '}':
 			depth = max(depth-1, 0)
-		case '!', '-', '?', '%', '"':
+		case '!', '-', '?', '%', '"', '+', '*', '/', '&', '|', '<', '>':
 			ops++
 		}
 		if depth > MaxNesting/2 {
@@ -121,33 +134,34 @@ func jsonNesting(s string) error {
 	return nil
 }
 
-// yamlNesting bounds nesting in flow and block style, and refuses aliases, with which a
-// short text stands for an endless one.
+// maxAliases bounds the aliases of a YAML text: with a hundred, a short text stands for
+// more values than a machine holds.
+const maxAliases = 20
+
+// yamlNesting bounds nesting in flow and block style, and the number of aliases.
 func yamlNesting(s string) error {
-	if err := jsonNesting(s); err != nil {
-		return fmt.Errorf("the YAML nests deeper than %d levels", MaxNesting)
+	deep := fmt.Errorf("the YAML nests deeper than %d levels", MaxNesting)
+	if jsonNesting(s) != nil {
+		return deep
 	}
-	indent, depth, start := []int{}, 0, true
-	col := 0
-	for i := range len(s) {
-		c := s[i]
-		if c == '\n' {
-			start, col = true, 0
-			continue
+	for line := range strings.Lines(s) {
+		// Every level of block style takes a column, at least one of "- " or of space.
+		if lead := len(line) - len(strings.TrimLeft(line, " -?:")); lead > 4*MaxNesting {
+			return deep
 		}
-		if start && c != ' ' && c != '-' {
-			for len(indent) > 0 && indent[len(indent)-1] >= col {
-				indent = indent[:len(indent)-1]
-			}
-			indent = append(indent, col)
-			start = false
-		} else if start && c == '-' {
-			depth = max(depth, col)
+	}
+	anchors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)(?:^|[:\-\[{,?])[ \t]*&([^\s\[\]{},]+)`).FindAllStringSubmatch(s, -1) {
+		anchors[m[1]] = true
+	}
+	aliases := 0
+	for _, m := range regexp.MustCompile(`\*([^\s\[\]{},]+)`).FindAllStringSubmatch(s, -1) {
+		if anchors[m[1]] {
+			aliases++
 		}
-		if len(indent) > MaxNesting || depth > 4*MaxNesting {
-			return fmt.Errorf("the YAML nests deeper than %d levels", MaxNesting)
-		}
-		col++
+	}
+	if aliases > maxAliases {
+		return fmt.Errorf("the YAML has more than %d aliases", maxAliases)
 	}
 	return nil
 }
