@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -301,21 +302,50 @@ func checkWhole(t *testing.T, d *DB) {
 	}
 }
 
+// course is an undisturbed life: the tables before each operation, and at the end.
+type course struct {
+	empty  []byte // the file before the first operation
+	tables []map[string][]string
+}
+
+func undisturbed(t *testing.T) course {
+	t.Helper()
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	d, err := Open(t.Context(), empty, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := course{empty: contents(t, empty)}
+	d = reopen(t, empty, Options{})
+	for _, op := range life() {
+		c.tables = append(c.tables, tables(t, d))
+		if err := op.do(t.Context(), d); err != nil {
+			t.Fatalf("%s: %v", op.name, err)
+		}
+	}
+	c.tables = append(c.tables, tables(t, d))
+	return c
+}
+
+func (c course) end() map[string][]string { return c.tables[len(c.tables)-1] }
+
 // TestFaultsByIndex fails operation 0, 1, 2 … of the driver in the life of a database.
 // A failed call leaves the database as it was (or, if the answer to its commit was
 // lost, as if it had succeeded), and the repeated call brings it to the same end.
 func TestFaultsByIndex(t *testing.T) {
 	t.Parallel()
-	reference := tables(t, lived(t, &faults{}, 1<<30))
+	c := undisturbed(t)
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprint("after=", after), func(t *testing.T) {
 			t.Parallel()
 			n := 0
-			for ; ; n++ {
+			for ; ; n += stride {
 				f := &faults{after: after}
-				d := lived(t, f, n)
-				checkWhole(t, d)
-				if diff := cmp.Diff(reference, tables(t, d)); diff != "" {
+				d := c.disturbed(t, f, n)
+				if diff := cmp.Diff(c.end(), tables(t, d)); diff != "" {
 					t.Fatalf("operation %d failed; the end differs (-want +got):\n%s", n, diff)
 				}
 				fired, _ := f.pause()
@@ -333,22 +363,16 @@ func TestFaultsByIndex(t *testing.T) {
 	}
 }
 
-// lived is a database after life, with operation n of the driver failing once.
-func lived(t *testing.T, f *faults, n int) *DB {
+// disturbed is a database after life, with operation n of the driver failing once.
+func (c course) disturbed(t *testing.T, f *faults, n int) *DB {
 	t.Helper()
-	d, err := Open(t.Context(), filepath.Join(t.TempDir(), "hermes.db"), Options{Synchronous: Normal, wrap: f.wrap})
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "hermes.db")
+	if err := os.WriteFile(path, c.empty, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d := reopen(t, path, Options{Synchronous: Normal, wrap: f.wrap})
 	f.arm(n)
-	for _, op := range life() {
-		f.pause()
-		before := tables(t, d)
+	for i, op := range life() {
 		f.resume()
 		err := op.do(t.Context(), d)
 		_, text := f.pause()
@@ -360,14 +384,14 @@ func lived(t *testing.T, f *faults, n int) *DB {
 		}
 		committed := f.after && text == "COMMIT"
 		piecewise := op.name == "sweep" // a transaction for each session
-		if diff := cmp.Diff(before, tables(t, d)); diff != "" && !committed && !piecewise {
+		if diff := cmp.Diff(c.tables[i], tables(t, d)); diff != "" && !committed && !piecewise {
 			t.Fatalf("%s failed at %q and changed something (-want +got):\n%s", op.name, text, diff)
 		}
+		checkWhole(t, d)
 		if err := op.do(t.Context(), d); err != nil && (!committed || !repeated(err)) {
 			t.Fatalf("%s, repeated after %q failed: %v", op.name, text, err)
 		}
 	}
-	f.pause()
 	return d
 }
 
@@ -381,7 +405,7 @@ func repeated(err error) bool {
 func TestOpenFaults(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
-		for n := 0; ; n++ {
+		for n := 0; ; n += stride {
 			path := filepath.Join(t.TempDir(), "hermes.db")
 			if !fresh {
 				path = made(t, 1)
