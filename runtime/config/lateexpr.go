@@ -75,6 +75,7 @@ type lateExpr struct {
 	source string // text and the values it uses, hashed
 	prefix string
 	full   bool
+	ty     cty.Type // of its values, as far as it is known at load
 }
 
 var (
@@ -87,6 +88,9 @@ func (e *lateExpr) Pos() string { return e.pos }
 
 // Prefix is the known beginning of a text.
 func (e *lateExpr) Prefix() (string, bool) { return e.prefix, e.full }
+
+// fits says whether the values can be of the type.
+func (e *lateExpr) fits(ty cty.Type) bool { return e.ty == ty || e.ty == cty.DynamicPseudoType }
 
 func (e *lateExpr) digest() string { return e.source }
 
@@ -204,7 +208,11 @@ func (f *frame) text(a *hclsyntax.Attribute) (Text, bool) {
 	}
 	switch v := v.(type) {
 	case *lateExpr:
-		return Text{Late: v}, true
+		if v.fits(cty.String) {
+			return Text{Late: v}, true
+		}
+		f.errorf(a.Expr.Range(), "Invalid "+a.Name, "This must be a string, not %s. A template makes one: \"${…}\".", article(v.ty.FriendlyName()))
+		return Text{}, false
 	case string:
 		return Text{Static: v}, true
 	}
@@ -220,6 +228,9 @@ func (f *frame) scripted(a *hclsyntax.Attribute, r *Rule) late.Expr {
 		return nil
 	}
 	if e, ok := tree.(*lateExpr); ok {
+		if a.Name == "args" && !e.ty.IsObjectType() && !e.ty.IsMapType() && e.ty != cty.DynamicPseudoType {
+			f.errorf(a.Expr.Range(), "Invalid args", "This must be an object such as { city = match.city }, not %s.", article(e.ty.FriendlyName()))
+		}
 		return e
 	}
 	if _, isMap := tree.(map[string]any); a.Name == "args" && !isMap {
@@ -365,6 +376,7 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 	}
 	e.source = hashOf(f.source(expr.Range()), f.scope.usedKey(expr))
 	e.prefix, e.full = knownPrefix(v)
+	e.ty = v.Type()
 	return e, true
 }
 

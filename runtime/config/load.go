@@ -2,7 +2,9 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -200,17 +202,12 @@ func (ld *load) settle() {
 	}
 	if ld.paths.ToolsDirs == nil {
 		ld.paths.ToolsDirs = []string{}
-		if dir := filepath.Join(ld.paths.Project, "tools.d"); ld.isDir(dir) {
-			ld.paths.ToolsDirs = []string{dir}
+		dir := filepath.Join(ld.paths.Project, "tools.d")
+		if _, err := ld.list(dir); !errors.Is(err, fs.ErrNotExist) {
+			ld.paths.ToolsDirs = []string{dir} // another error is reported when it is read
 		}
 	}
 	ld.context = ld.contextKey()
-}
-
-// isDir says whether the source has a directory, without an error if it has not.
-func (ld *load) isDir(dir string) bool {
-	_, err := ld.list(dir)
-	return err == nil
 }
 
 // list lists a directory, once in a load.

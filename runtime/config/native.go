@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -209,11 +210,8 @@ func (t *toolBlock) lateVars() map[string]cty.Value {
 
 // configLeaf converts a judged value to the Go value of its type.
 func configLeaf(ty hostfuncs.AttrType, v any, expr hclsyntax.Expression) (any, *issue) {
-	if _, ok := v.(*lateExpr); ok {
-		if ty == hostfuncs.Map || ty == hostfuncs.Strings {
-			return nil, wrong("Write the value out as a literal, so that each element can be judged alone: { name = args.x } or [args.x].")
-		}
-		return v, nil
+	if e, ok := v.(*lateExpr); ok {
+		return lateValue(ty, e)
 	}
 	switch ty {
 	case hostfuncs.Any:
@@ -221,11 +219,29 @@ func configLeaf(ty hostfuncs.AttrType, v any, expr hclsyntax.Expression) (any, *
 	case hostfuncs.Map:
 		return configMap(v, expr)
 	}
+	if hasLate(v) {
+		return nil, wrong("The elements of this list are needed at load, so they cannot use args or call.")
+	}
 	x, err := fromPlain(v)
 	if err != nil {
 		return nil, wrong("%s", sentence(err.Error()))
 	}
 	return configScalar(ty, x, expr)
+}
+
+// lateValue checks at load what is known of a value that will be known later.
+func lateValue(ty hostfuncs.AttrType, e *lateExpr) (any, *issue) {
+	want, known := map[hostfuncs.AttrType]cty.Type{
+		hostfuncs.String: cty.String, hostfuncs.Bool: cty.Bool, hostfuncs.Integer: cty.Number, hostfuncs.Number: cty.Number,
+		hostfuncs.Duration: cty.String, hostfuncs.Size: cty.String,
+	}[ty]
+	switch {
+	case ty == hostfuncs.Map || ty == hostfuncs.Strings:
+		return nil, wrong("Write the value out as a literal, so that each element can be judged alone: { name = args.x } or [args.x].")
+	case known && !e.fits(want):
+		return nil, wrong("This must be %s, not %s.", article(want.FriendlyName()), article(e.ty.FriendlyName()))
+	}
+	return e, nil
 }
 
 func configScalar(ty hostfuncs.AttrType, x cty.Value, expr hclsyntax.Expression) (any, *issue) {
@@ -256,6 +272,18 @@ func configScalar(ty hostfuncs.AttrType, x cty.Value, expr hclsyntax.Expression)
 	return nil, wrong("The function documents a type %q that does not exist.", ty)
 }
 
+func hasLate(v any) bool {
+	switch v := v.(type) {
+	case *lateExpr:
+		return true
+	case []any:
+		return slices.ContainsFunc(v, hasLate)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), hasLate)
+	}
+	return false
+}
+
 func boxed[V any](v V, bad *issue) (any, *issue) { return v, bad }
 
 func configMap(v any, expr hclsyntax.Expression) (any, *issue) {
@@ -266,7 +294,10 @@ func configMap(v any, expr hclsyntax.Expression) (any, *issue) {
 	out := make(map[string]any, len(m))
 	for _, name := range sortedKeys(m) {
 		e := m[name]
-		if _, ok := e.(*lateExpr); ok {
+		if l, ok := e.(*lateExpr); ok {
+			if !l.ty.IsPrimitiveType() && l.ty != cty.DynamicPseudoType {
+				return nil, &issue{detail: fmt.Sprintf("The value of %q must be a string, not %s.", name, article(l.ty.FriendlyName())), at: itemRange(expr, name)}
+			}
 			out[name] = e
 			continue
 		}
