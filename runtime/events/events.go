@@ -15,8 +15,10 @@
 // An event is committed before it is announced, deltas included. Events of a run are
 // numbered from 1 without gaps, also over a restart, in the order in which Emit and
 // Delta were called. Nothing follows a terminal event. A subscriber sees every event
-// after the given number once and in order, save deltas that were dropped from the
-// store because their run had completed before the subscriber got to them.
+// after the given number once and in order. Only deltas can be missing: the store drops
+// those of a completed run, and the hub remembers no more than a part of them. Then
+// those up to the end of that message are left out too, so that the text of a message
+// is whole, or a beginning of what its message.completed has.
 // A subscriber never holds up a producer.
 //
 // # Concurrency
@@ -62,6 +64,7 @@ type Hub struct {
 	mu      sync.Mutex // guards what follows and the fields of streams and entries
 	topics  map[string]*topic
 	streams map[string]*Stream // live ones, by run
+	recent  []*topic           // of the runs that ended last, oldest first
 	pending []*entry           // in order of arrival
 }
 
@@ -246,6 +249,7 @@ func (h *Hub) settle(events []numbered, err error) {
 		}
 		n.stream.topic.announce(n.event, len(n.row.Body))
 		if n.typ.Terminal() {
+			h.keep(n.stream.topic)
 			n.stream.finish(errEnded(n.stream.run), false)
 		}
 		n.answer(nil)

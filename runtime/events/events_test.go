@@ -58,6 +58,12 @@ func (b *bench) begin(id string) *Stream {
 	return b.Open(id, "s-"+id, owner)
 }
 
+// restart replaces the hub by one that has seen nothing.
+func (b *bench) restart() {
+	b.Close()
+	b.Hub = New(b.db, nil)
+}
+
 func (b *bench) must(err error) {
 	b.tb.Helper()
 	if err != nil {
@@ -138,6 +144,12 @@ func TestRun(t *testing.T) {
 	if first.Type != run.Started || first.Run != "r" || first.Session != "s-r" || first.Generation != 3 || string(first.Data) != `{"agent":"a"}` || first.Time.IsZero() {
 		t.Errorf("first event: %+v", first)
 	}
+	again, err := b.collect(mine(), "r", 0)
+	b.must(err)
+	if diff := cmp.Diff(live, again); diff != "" {
+		t.Errorf("one who comes just after the end (-want +got):\n%s", diff)
+	}
+	b.restart()
 	stored, err := b.collect(mine(), "r", 0)
 	b.must(err)
 	var types []run.EventType
@@ -147,7 +159,7 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff([]run.EventType{run.Started, run.MessageCompleted, run.RunCompleted}, types); diff != "" {
 		t.Errorf("an ended run has its events without deltas (-want +got):\n%s", diff)
 	}
-	err = s.Emit(ctx, run.ToolStarted, 3, nil)
+	err = b.Open("r", "s-r", owner).Emit(ctx, run.ToolStarted, 3, nil)
 	if fault.KindOf(err) != fault.Exists {
 		t.Errorf("Emit after the end: %v", err)
 	}

@@ -273,8 +273,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("event %v, %v; want number %d", e, err, want)
 		}
 	}
-	b.Close()
-	b.Hub = New(b.db, nil)
+	b.restart()
 	for _, typ := range []run.EventType{run.MessageCompleted, run.RunFailed} {
 		if err := b.Open("r", "s-r", owner).Emit(t.Context(), typ, 1, nil); fault.KindOf(err) != fault.Exists {
 			t.Errorf("%s after the end: %v", typ, err)
@@ -355,7 +354,7 @@ func (b *bench) wantNoTopics() {
 	b.tb.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.topics) != 0 || len(b.streams) != 0 {
+	if len(b.topics) != len(b.recent) || len(b.recent) > keepEnded || len(b.streams) != 0 {
 		b.tb.Errorf("%d topics and %d streams are left", len(b.topics), len(b.streams))
 	}
 }

@@ -17,10 +17,13 @@ const (
 	maxLog = 1 << 20
 	// page is how many events are read from the store at once.
 	page = 256
+	// keepEnded is how many ended runs are remembered with their deltas, for whoever
+	// starts a short run and subscribes when it is over.
+	keepEnded = 16
 )
 
 // topic is where the committer announces the events of one run. It exists while the
-// run has a live stream or a subscriber.
+// run has a live stream or a subscriber, and a while longer.
 type topic struct {
 	run  string
 	refs int // guarded by hub.mu
@@ -52,6 +55,19 @@ func (h *Hub) acquire(runID string) *topic {
 func (h *Hub) release(t *topic) {
 	if t.refs--; t.refs == 0 {
 		delete(h.topics, t.run)
+	}
+}
+
+// keep remembers the topic of a run that has ended.
+func (h *Hub) keep(t *topic) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.refs++
+	h.recent = append(h.recent, t)
+	if len(h.recent) > keepEnded {
+		h.release(h.recent[0])
+		h.recent[0] = nil
+		h.recent = h.recent[1:]
 	}
 }
 
@@ -113,6 +129,13 @@ func (t *topic) from(next int64) view {
 	return v
 }
 
+// has says whether everything from number next to the end of the run is in memory.
+func (t *topic) has(next int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended && t.log[0].event.Seq <= next
+}
+
 // Subscribe gives the events of a run with numbers above after, in order: first those
 // in the store, then live ones, until the terminal event, which is the last. A run
 // that is running without a stream (not opened yet, or interrupted by a crash) is
@@ -146,6 +169,7 @@ type subscription struct {
 	next  int64 // the number wanted
 	yield func(run.Event, error) bool
 	read  bool // the store has been read to its end once
+	gap   bool // deltas of the current message are missing
 	over  bool // the consumer stopped, or the terminal event was delivered
 }
 
@@ -155,7 +179,7 @@ func (s *subscription) follow() error {
 	if err != nil {
 		return err
 	}
-	if row.Status != string(run.Running) {
+	if row.Status != string(run.Running) && !s.topic.has(s.next) {
 		return s.stored()
 	}
 	for !s.over {
@@ -212,6 +236,7 @@ func (s *subscription) afterClose() error {
 func (s *subscription) catchUp(first int64) error {
 	more, err := s.page()
 	if !more {
+		s.gap = s.gap || first > s.next
 		s.next, s.read = max(s.next, first), true
 	}
 	return err
@@ -245,9 +270,16 @@ func (s *subscription) page() (bool, error) {
 	return len(rows) == page, nil
 }
 
-// deliver hands over one event and says whether to go on.
+// deliver hands over one event and says whether to go on. After a gap, deltas are left
+// out until their message is completed, which has all of its text.
 func (s *subscription) deliver(e run.Event) bool {
+	s.gap = (s.gap || e.Seq > s.next) && e.Type != run.MessageCompleted
 	s.next = e.Seq + 1
+	if s.gap && isDelta(e.Type) {
+		return true
+	}
 	s.over = !s.yield(e, nil) || e.Type.Terminal()
 	return !s.over
 }
+
+func isDelta(t run.EventType) bool { return t == run.MessageDelta || t == run.ReasoningDelta }

@@ -190,13 +190,33 @@ func TestDroppedDeltas(t *testing.T) {
 			break
 		}
 		b.must(err)
-		if e.Type != run.MessageDelta {
-			types = append(types, e.Type)
-		}
+		types = append(types, e.Type)
 	}
+	// The last deltas are still in memory, but without those before they are no text.
 	if diff := cmp.Diff([]run.EventType{run.MessageCompleted, run.RunCompleted}, types); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
+}
+
+// TestForgets: only so many ended runs are remembered.
+func TestForgets(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i := range keepEnded + 3 {
+		id := fmt.Sprint("r", i)
+		s := b.begin(id)
+		b.must(s.Delta(t.Context(), run.MessageDelta, 1, "text", 0))
+		b.must(s.End(t.Context(), run.RunCompleted, completed(id), nil))
+	}
+	b.wantNoTopics()
+	for id, want := range map[string]int{"r0": 1, fmt.Sprint("r", keepEnded+2): 2} {
+		list, err := b.collect(mine(), id, 0)
+		b.must(err)
+		if len(list) != want {
+			t.Errorf("%s: %d events, want %d", id, len(list), want)
+		}
+	}
+	b.wantNoTopics()
 }
 
 func pull(t *testing.T, next func() (run.Event, error, bool), n int) []run.Event {
@@ -347,6 +367,7 @@ func TestLongHistory(t *testing.T) {
 	list := pull(t, next, n)
 	b.must(b.Open("r", "s-r", owner).End(t.Context(), run.RunCompleted, completed("r"), nil))
 	wantGapless(t, append(list, pull(t, next, 1)...), 0)
+	b.restart()
 	ended, err := b.collect(mine(), "r", 0)
 	b.must(err)
 	if len(ended) != n/2+1 {
