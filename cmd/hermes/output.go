@@ -97,3 +97,14 @@ func (a *app) printLine(v any) error {
 	}
 	return nil
 }
+
+// count writes a number with its noun: no tools, 1 tool, 2 tools.
+func count(n int, noun string) string {
+	switch n {
+	case 0:
+		return "no " + noun + "s"
+	case 1:
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -38,6 +38,6 @@ func (a *app) validateCommand() *cobra.Command {
 
 // valid says that all is well, and what that covers.
 func (a *app) valid(cfg *config.Config, diags hcl.Diagnostics) {
-	a.say("%s %d agents, %d models, %d tools, %d toolsets; %d warnings", a.paintOut(green, "Valid:"),
-		len(cfg.Agents), len(cfg.Models), len(cfg.Tools), len(cfg.Toolsets), len(diags))
+	a.say("%s %s, %s, %s, %s; %s", a.paintOut(green, "Valid:"), count(len(cfg.Agents), "agent"), count(len(cfg.Models), "model"),
+		count(len(cfg.Tools), "tool"), count(len(cfg.Toolsets), "toolset"), count(len(diags), "warning"))
 }
