@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/wasmtools"
@@ -256,6 +257,16 @@ func (p *project) call(name string) string {
 		return err.Error()
 	}
 	return string(res.JSON)
+}
+
+// tool is a tool of the live generation.
+func (p *project) tool(name string) *registry.Tool {
+	p.t.Helper()
+	t, ok := p.live().Registry.Tool(tool.Name(name))
+	if !ok {
+		p.t.Fatalf("no tool %q", name)
+	}
+	return t
 }
 
 // next waits for the next generation.

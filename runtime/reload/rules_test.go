@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"context"
 	"maps"
 	"os"
 	"slices"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
 
 // The tests of this file are the rules of live reload, one by one, in their order and
@@ -160,6 +164,34 @@ func TestObjectsThatDidNotChangeAreReusedByContentKey(t *testing.T) {
 	diff(t, p.cache.Stats().Parses-stats.Parses, int64(1))
 }
 
+// recorder notes what is built.
+type recorder struct {
+	Builder
+	built []provision.Generation
+}
+
+func (r *recorder) Build(ctx context.Context, cfg *config.Config, g provision.Generation) (*snapshot.Snapshot, hcl.Diagnostics) {
+	r.built = append(r.built, g)
+	return r.Builder.Build(ctx, cfg, g)
+}
+
+func TestAtStartUpOnlyColdModulesCompileInTheBackground(t *testing.T) {
+	var r *recorder
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/noop.hcl": wasm("noop", "noop.wasm"), "tools.d/noop.wasm": module("1")},
+		func(o *Options) { r = &recorder{Builder: o.Build}; o.Build = r })
+	diff(t, p.call("noop"), p.call("noop")) // a call waits for the compile
+	p.write("tools.d/noop.wasm", module("2"))
+	p.reload()
+	if state, _ := p.tool("noop").State(); state != registry.Ready {
+		t.Errorf("after a reload the module is %s", state)
+	}
+	var got []any
+	for _, g := range r.built {
+		got = append(got, g.Number, g.Trigger, g.Start)
+	}
+	diff(t, got, []any{int64(1), TriggerStart, true, int64(2), TriggerAPI, false})
+}
+
 func TestEverythingThatLoadsGoesLiveTogetherAsOneGeneration(t *testing.T) {
 	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
 	p.write("tools.d/a.hcl", native("a", "Two."))
@@ -225,6 +257,25 @@ func TestElseAnErrorIsBlamedOnTheChangedInputItDependsOn(t *testing.T) {
 			diff(t, p.offered(), want)
 		})
 	}
+}
+
+// Of two changes that may be to blame, the one below a tools directory is withheld
+// first: it costs least, and if it was innocent the next round finds the other.
+func TestOfTwoChangesToBlameTheOneBelowAToolsDirectoryComesFirst(t *testing.T) {
+	p := start(t, files{
+		"agents/main.hcl": mainHCL, "agents/locals.hcl": "locals {\n  shared = \"a\"\n}\n",
+		"tools.d/own.hcl": "locals {\n  own = \"b\"\n}\n",
+		"tools.d/a.hcl":   strings.Replace(native("a", "X"), `"X"`, `"${local.shared} ${local.own}"`, 1),
+	})
+	p.write("agents/locals.hcl", "locals {\n  shared = \"c\"\n}\n")
+	p.write("tools.d/own.hcl", "locals {\n  own = [1]\n}\n")
+	diff(t, slices.Collect(maps.Keys(p.stale(p.reload()))), []string{"tools.d/own.hcl"})
+	diff(t, p.offered(), map[string]string{"a": "c b"})
+	p.write("agents/locals.hcl", "locals {\n  shared = [1]\n}\n")
+	p.write("tools.d/own.hcl", "locals {\n  own = \"d\"\n}\n")
+	out := p.reload()
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"agents/locals.hcl", "tools.d/own.hcl"})
+	diff(t, p.offered(), map[string]string{"a": "c b"})
 }
 
 func TestElseOnNobodyAndTheWholeCandidateIsRefused(t *testing.T) {

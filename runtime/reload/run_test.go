@@ -102,6 +102,11 @@ func TestEditsOfInputsElsewhereGoLiveByThemselves(t *testing.T) {
 	instructions("Four.")
 	p.write("elsewhere/help.md", "Five.")
 	instructions("Five.")
+	p.write("elsewhere/a.hcl", native("a", "One."))
+	must(t, os.Symlink("../elsewhere/a.hcl", p.at("tools.d/a.hcl")))
+	until(t, "a linked declaration", func() bool { return maps.Equal(p.offered(), map[string]string{"a": "One."}) })
+	p.write("elsewhere/a.hcl", native("a", "Two."))
+	until(t, "an edit behind the link", func() bool { return maps.Equal(p.offered(), map[string]string{"a": "Two."}) })
 }
 
 // A mounted volume changes by swapping the link that all of its files go through.
@@ -345,4 +350,24 @@ func TestAToolMovedBetweenFilesInTwoWrites(t *testing.T) {
 	p.remove("tools.d/from.hcl")
 	diff(t, p.stale(p.reload()), nil)
 	diff(t, p.names(), []string{"a"})
+}
+
+// A link that leads to the same bytes elsewhere is no change, and no reason to refuse
+// others: not even where a new declaration could not lead.
+func TestALinkToTheSameBytesElsewhereIsNoChange(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": strings.Replace(mainHCL, `"Help."`, `file("help.md")`, 1), "agents/help.md": "Help."})
+	outside := filepath.Join(tempDir(t), "help.md")
+	write(t, outside, "Help.")
+	p.remove("agents/help.md")
+	must(t, os.Symlink(outside, p.at("agents/help.md")))
+	diff(t, p.reload().Changed, false)
+	p.write("tools.d/a.hcl", native("a", "One."))
+	out := p.reload()
+	diff(t, []any{out.Changed, len(out.Stale)}, []any{true, 0})
+	write(t, outside, "Other bytes.") // now it is one, and leads outside
+	out = p.reload()
+	if s := p.stale(out)["agents/help.md"]; !strings.HasPrefix(s, "changed: Invalid path") {
+		t.Errorf("got %q", s)
+	}
+	diff(t, p.live().Agents["assistant"].Instructions, "Help.")
 }
