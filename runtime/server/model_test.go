@@ -3,6 +3,8 @@ package server_test
 import (
 	"context"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -67,4 +69,16 @@ func (g *gate) Stream(ctx context.Context, _ *model.Request, emit func(model.Del
 		resp.Message.Content = "wait over"
 	}
 	return resp, err
+}
+
+// end waits for the end of a call and gives its error.
+func (g *gate) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-g.ended:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("the model is still called")
+		return nil
+	}
 }

@@ -106,13 +106,13 @@ func TestDisconnect(t *testing.T) {
 			w.start()
 			w.leaving(g, tt.path, tt.body, header("Hermes-Session", tt.session), header("Accept", tt.accept))
 			if tt.canceled {
-				if err := <-g.ended; fault.KindOf(err) != fault.Canceled {
+				if err := g.end(t); fault.KindOf(err) != fault.Canceled {
 					t.Errorf("the run ended with %v", err)
 				}
 				return
 			}
 			close(g.open)
-			if err := <-g.ended; err != nil {
+			if err := g.end(t); err != nil {
 				t.Errorf("the run ended with %v", err)
 			}
 		})
@@ -208,7 +208,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 	close(g.open)
 	for range 2 {
-		if err := <-g.ended; err != nil {
+		if err := g.end(t); err != nil {
 			t.Errorf("a run ended with %v", err)
 		}
 	}
