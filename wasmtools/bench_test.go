@@ -23,7 +23,7 @@ func BenchmarkCall(b *testing.B) {
 			tl := bind(b, open(b, Options{}), c.wasm, Spec{Optional: true})
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := invoke(b, b.Context(), tl, c.args); err != nil {
+				if _, err := invoke(b.Context(), b, tl, c.args); err != nil {
 					b.Fatal(err)
 				}
 			}

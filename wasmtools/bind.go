@@ -91,6 +91,8 @@ type Tool struct {
 	name     tool.Name
 	inModule string
 	module   *Module
+	report   *module.Report
+	egress   *egress.Guard // nil: there is none
 	log      *slog.Logger
 	limits   Limits
 	http     []httpGrant
@@ -105,16 +107,32 @@ type httpGrant struct{ policy egress.Policy }
 // Bind checks what the module imports against what s grants, and makes the handler. The
 // error is a *BindError. The Tool holds the module until its Close.
 func (m *Module) Bind(s Spec) (*Tool, error) {
-	t := &Tool{name: s.Name, inModule: s.InModule, module: m, env: s.Env, files: slices.Clone(s.Files)}
-	t.log = m.rt.log.With("tool", string(s.Name))
+	t, err := m.rt.declare(&m.report, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.acquire(); err != nil {
+		return nil, &BindError{Summary: "Module released", Detail: fault.Message(err)}
+	}
+	t.module = m
+	return t, nil
+}
+
+// Check says what Bind would say, of a module that is not compiled yet: [Inspect] makes
+// the report. What the module says of itself is known only as far as a custom section does.
+func (r *Runtime) Check(rep module.Report, s Spec) error {
+	_, err := r.declare(&rep, s)
+	return err
+}
+
+func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
+	t := &Tool{name: s.Name, inModule: s.InModule, report: rep, egress: r.egress, env: s.Env, files: slices.Clone(s.Files)}
+	t.log = r.log.With("tool", string(s.Name))
 	t.nameInModule()
 	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkImports} {
 		if err := check(&s); err != nil {
 			return nil, err
 		}
-	}
-	if err := m.acquire(); err != nil {
-		return nil, &BindError{Summary: "Module released", Detail: fault.Message(err)}
 	}
 	return t, nil
 }
@@ -136,7 +154,7 @@ func (t *Tool) granted(c module.Capability) bool { return c == module.HTTP && le
 
 // nameInModule settles which tool of the module is meant.
 func (t *Tool) nameInModule() {
-	d := t.module.report.Descriptor
+	d := t.report.Descriptor
 	switch {
 	case t.inModule == "" && d != nil && len(d.Tools) == 1:
 		t.inModule = d.Tools[0].Name
@@ -205,7 +223,7 @@ func limit(attr string, v *int64, def int64) error {
 }
 
 func (t *Tool) memoryFits() error {
-	mem := t.module.report.Memory
+	mem := t.report.Memory
 	if mem == nil {
 		return nil
 	}
@@ -224,10 +242,10 @@ func (t *Tool) setHTTP(s *Spec) error {
 		}
 		t.http = append(t.http, httpGrant{p})
 	}
-	if len(t.http) > 0 && t.module.rt.egress == nil {
+	if len(t.http) > 0 && t.egress == nil {
 		return &BindError{"No outgoing HTTP", "This runtime was built without outgoing HTTP, so http cannot be granted.", "grant.http"}
 	}
-	if len(t.http) > 0 && !slices.Contains(t.module.report.Capabilities, module.HTTP) {
+	if len(t.http) > 0 && !slices.Contains(t.report.Capabilities, module.HTTP) {
 		t.warn("http is granted, but the module does not import hermes_http.")
 	}
 	return nil
@@ -305,7 +323,7 @@ func (t *Tool) checkImports(s *Spec) error {
 		return nil
 	}
 	var missing []string
-	for _, c := range t.module.report.Capabilities {
+	for _, c := range t.report.Capabilities {
 		if !t.granted(c) {
 			missing = append(missing, t.missing(c))
 		}
@@ -318,7 +336,7 @@ func (t *Tool) checkImports(s *Spec) error {
 
 func (t *Tool) missing(c module.Capability) string {
 	var imports []string
-	for _, im := range t.module.report.Imports {
+	for _, im := range t.report.Imports {
 		if k, ok := module.CapabilityOf(im.Module); ok && k == c {
 			imports = append(imports, im.String())
 		}
@@ -334,7 +352,7 @@ func (t *Tool) missing(c module.Capability) string {
 // grantBlock is the http block to add, with the hosts that the module would like.
 func (t *Tool) grantBlock() string {
 	hosts := []string{"https://api.example.com"}
-	if d := t.module.report.Descriptor; d != nil {
+	if d := t.report.Descriptor; d != nil {
 		for _, w := range d.Wants {
 			if w.Capability == module.HTTP && len(w.Hosts) > 0 {
 				hosts = w.Hosts

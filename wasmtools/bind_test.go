@@ -92,13 +92,19 @@ func TestBindErrors(t *testing.T) {
 		{"reserved variable", "grant.env.values", "set by hermes", Spec{Env: map[string]secret.Value{"HERMES_TOOL": secret.New("")}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := open(t, Options{}).Compile(t.Context(), command().Bytes())
+			r := open(t, Options{})
+			m, err := r.Compile(t.Context(), command().Bytes())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Release()
 			_, err = m.Bind(c.s)
 			wantBind(t, err, c.attr, c.want)
+			rep, err := Inspect(command().Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantBind(t, r.Check(rep, c.s), c.attr, c.want)
 		})
 	}
 }
@@ -133,7 +139,7 @@ func TestOptional(t *testing.T) {
 	var l logs
 	r := open(t, Options{Log: l.logger()})
 	tl := bind(t, r, built.reactor, Spec{Optional: true})
-	_, err := invoke(t, t.Context(), tl, `{"do":"http","url":"https://probe.example"}`)
+	_, err := invoke(t.Context(), t, tl, `{"do":"http","url":"https://probe.example"}`)
 	wantFault(t, err, fault.Invalid, "not granted")
 	if s := l.String(); !strings.Contains(s, `msg="capability refused" tool=probe call=call-1 audit=true capability=http`) {
 		t.Error(s)
@@ -143,7 +149,7 @@ func TestOptional(t *testing.T) {
 		Imports: []enc.Import{{Module: "hermes_kv", Name: "get", Params: []byte{enc.I32, enc.I32}, Results: []byte{enc.I32}}},
 		Funcs:   []enc.Func{{Export: "hermes_abi_v1"}, {Export: "hermes_call", Results: []byte{enc.I32}, Body: enc.Call(0, 0, 0)}}, Pages: 1,
 	}
-	_, err = invoke(t, t.Context(), bind(t, r, kv.Bytes(), Spec{Optional: true}), `{}`)
+	_, err = invoke(t.Context(), t, bind(t, r, kv.Bytes(), Spec{Optional: true}), `{}`)
 	wantFault(t, err, fault.Internal, "returned -2")
 	m, err := r.Compile(t.Context(), kv.Bytes())
 	if err != nil {

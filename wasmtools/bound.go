@@ -6,7 +6,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
-var errFull = errors.New("limit reached") //nolint:gochecknoglobals // immutable
+var errFull = errors.New("limit reached")
 
 // bounded collects what a guest writes. A write that goes over the limit ends the call,
 // since an error alone does not stop a guest from writing on.

@@ -37,7 +37,7 @@ func works(t *testing.T, r *Runtime, wasm []byte) {
 	t.Helper()
 	tl := bind(t, r, wasm, Spec{})
 	defer tl.Close()
-	_, err := invoke(t, t.Context(), tl, `{}`)
+	_, err := invoke(t.Context(), t, tl, `{}`)
 	wantFault(t, err, fault.Internal, "returned 9")
 }
 

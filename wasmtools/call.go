@@ -69,7 +69,7 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	if err := c.mount(); err != nil {
 		return tool.Result{}, err
 	}
-	if t.module.report.ABI == module.Reactor {
+	if t.report.ABI == module.Reactor {
 		return c.reactor(tc)
 	}
 	return c.command(tc)
@@ -198,9 +198,6 @@ func (c *call) memoryHint() string {
 
 // passed returns the error if it is one made for the caller already.
 func passed(err error) *fault.Error {
-	var f *fault.Error
-	if errors.As(err, &f) {
-		return f
-	}
-	return nil
+	f, _ := errors.AsType[*fault.Error](err)
+	return f
 }

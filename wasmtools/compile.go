@@ -106,6 +106,7 @@ func entryPoint(rep *module.Report) error {
 		return fault.New(fault.Invalid, "is an Extism plug-in, which is not supported. %s", buildHint)
 	case module.Reactor:
 		return reactorEntry(rep)
+	case module.None:
 	}
 	return fault.New(fault.Invalid, "has no entry point: it exports neither hermes_abi_v1 (a reactor) nor _start (a command). %s", buildHint)
 }
@@ -149,29 +150,39 @@ func (r *Runtime) keep(entry *cacheEntry) error {
 
 // newProgram compiles into an engine of its own, so that closing it frees the code, and a
 // cache directory belongs to exactly one module.
-func newProgram(ctx context.Context, rep module.Report, wasm []byte, cacheDir string) (_ *program, err error) {
+func newProgram(ctx context.Context, rep module.Report, wasm []byte, cacheDir string) (*program, error) {
 	p := &program{report: rep}
+	if err := p.build(ctx, wasm, cacheDir); err != nil {
+		p.close(slog.New(slog.DiscardHandler))
+		return nil, err
+	}
+	return p, nil
+}
+
+// build makes engine and code. That the compiler panics over somebody's module is an error
+// of that module.
+func (p *program) build(ctx context.Context, wasm []byte, cacheDir string) (err error) {
 	defer func() {
-		if err != nil {
-			p.close(slog.New(slog.DiscardHandler))
+		if r := recover(); r != nil {
+			err = fault.New(fault.Invalid, "makes the compiler fail: %v", r)
 		}
 	}()
 	cfg := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
 	if cacheDir != "" {
 		if p.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
-			return nil, fmt.Errorf("opening compile cache: %w", err)
+			return fmt.Errorf("opening compile cache: %w", err)
 		}
 		cfg = cfg.WithCompilationCache(p.cache)
 	}
 	p.engine = wazero.NewRuntimeWithConfig(ctx, cfg)
 	if err = p.link(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	ctx = experimental.WithCompilationWorkers(ctx, compileWorkers)
 	if p.code, err = p.engine.CompileModule(ctx, wasm); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "is not valid WebAssembly: %s", err)
+		return fault.Wrap(fault.Invalid, err, "is not valid WebAssembly: %s", err)
 	}
-	return p, nil
+	return nil
 }
 
 // close frees the code. No instance may exist.

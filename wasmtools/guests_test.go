@@ -45,7 +45,7 @@ func TestShippedGuests(t *testing.T) {
 			}
 			for _, c := range cases {
 				t.Run(c.Name, func(t *testing.T) {
-					got, err := invoke(t, t.Context(), tl, string(c.Args))
+					got, err := invoke(t.Context(), t, tl, string(c.Args))
 					if err != nil {
 						err = errors.New(fault.Message(err))
 					}

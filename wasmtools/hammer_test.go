@@ -42,19 +42,19 @@ func round(t *testing.T, r *Runtime, shared *Tool, g, i int) {
 	switch (g + i) % 4 {
 	case 0:
 		want := fmt.Sprintf(`"%d/%d"`, g, i)
-		if got, err := invoke(t, ctx, shared, `{"do":"echo","value":`+want+`}`); got != want || err != nil {
+		if got, err := invoke(ctx, t, shared, `{"do":"echo","value":`+want+`}`); got != want || err != nil {
 			t.Errorf("echo: %s, %v", got, err)
 		}
 	case 1:
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(i+1)*3*time.Millisecond)
 		defer cancel()
-		_, err := invoke(t, ctx, shared, `{"do":"loop"}`)
+		_, err := invoke(ctx, t, shared, `{"do":"loop"}`)
 		if fault.KindOf(err) != fault.Timeout {
 			t.Errorf("loop: %v", err)
 		}
 	case 2:
 		name := filepath.Join("/d", fmt.Sprint(g, "-", i))
-		if _, err := invoke(t, ctx, shared, op{"do": "write", "path": name, "text": name}); err != nil {
+		if _, err := invoke(ctx, t, shared, op{"do": "write", "path": name, "text": name}); err != nil {
 			t.Errorf("write: %v", err)
 		}
 	case 3:
@@ -69,7 +69,7 @@ func round(t *testing.T, r *Runtime, shared *Tool, g, i int) {
 			t.Error(err)
 			return
 		}
-		_, err = invoke(t, ctx, tl, `{}`)
+		_, err = invoke(ctx, t, tl, `{}`)
 		_ = tl.Close()
 		if fault.KindOf(err) != fault.Internal {
 			t.Error(err)

@@ -49,7 +49,7 @@ func fetch(c *call, raw []byte) int32 {
 	for name, v := range in.Headers {
 		header.Set(name, v)
 	}
-	res, err := c.tool.module.rt.egress.Do(c.ctx, egress.Request{
+	res, err := c.tool.egress.Do(c.ctx, egress.Request{
 		Method: in.Method, URL: in.URL, Header: header, Body: body, Policy: c.tool.policyFor(in.Method, in.URL),
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ func TestHTTP(t *testing.T) {
 			{`"url":"::"`, "ERROR"},
 			{`"url":""`, "ERROR"},
 		} {
-			got, err := invoke(t, t.Context(), tl, `{"do":"http",`+c.args+`}`)
+			got, err := invoke(t.Context(), t, tl, `{"do":"http",`+c.args+`}`)
 			if err != nil {
 				wantFault(t, err, fault.Invalid, "")
 				got = "ERROR"
@@ -78,7 +78,7 @@ func TestHTTP(t *testing.T) {
 func TestHTTPPrivateAddresses(t *testing.T) {
 	u := origin(t, func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") })
 	tl := bind(t, open(t, Options{}), built.reactor, Spec{HTTP: []HTTPGrant{{Hosts: []string{u}}}})
-	_, err := invoke(t, t.Context(), tl, `{"do":"http","url":"`+u+`"}`)
+	_, err := invoke(t.Context(), t, tl, `{"do":"http","url":"`+u+`"}`)
 	wantFault(t, err, fault.Invalid, "127.0.0.1")
 }
 
@@ -87,7 +87,7 @@ func TestHostCalls(t *testing.T) {
 	n := 0
 	u := origin(t, func(w http.ResponseWriter, _ *http.Request) { n++ })
 	tl := bind(t, open(t, Options{}), built.reactor, Spec{Limits: Limits{HostCalls: 2}, HTTP: []HTTPGrant{{Hosts: []string{u}, AllowPrivate: true}}})
-	_, err := invoke(t, t.Context(), tl, `{"do":"http","url":"`+u+`","n":5}`)
+	_, err := invoke(t.Context(), t, tl, `{"do":"http","url":"`+u+`","n":5}`)
 	wantFault(t, err, fault.Invalid, "limit of the declaration")
 	if n != 2 {
 		t.Errorf("%d requests", n)

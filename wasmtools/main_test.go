@@ -108,7 +108,7 @@ func bind(t testing.TB, r *Runtime, wasm []byte, s Spec) *Tool {
 	return tl
 }
 
-func invoke(tb testing.TB, ctx context.Context, tl *Tool, args any) (string, error) {
+func invoke(ctx context.Context, tb testing.TB, tl *Tool, args any) (string, error) {
 	tb.Helper()
 	b, ok := args.(string)
 	if !ok {

@@ -27,8 +27,7 @@ func openMount(g FilesGrant) (*os.Root, error) { return os.OpenRoot(g.Path) }
 
 // reason is an error of the system without the path in it.
 func reason(err error) string {
-	var no syscall.Errno
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		return no.Error()
 	}
 	return "it is not a directory that can be read"
@@ -147,8 +146,7 @@ func osFlags(flag sys.Oflag) int {
 // own there.
 func errno(err error) sys.Errno {
 	no := sys.UnwrapOSError(err)
-	var sysErr syscall.Errno
-	if no == sys.EIO && !errors.As(err, &sysErr) {
+	if _, ok := errors.AsType[syscall.Errno](err); no == sys.EIO && !ok {
 		return sys.EPERM
 	}
 	return no

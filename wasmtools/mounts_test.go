@@ -112,7 +112,7 @@ func TestEscapes(t *testing.T) {
 					op{"do": "list", "path": "/data/directory"}, op{"do": "list", "path": "/data/.."}, op{"do": "list", "path": "/"},
 				)
 				for _, o := range ops {
-					got, err := invoke(t, t.Context(), tl, o)
+					got, err := invoke(t.Context(), t, tl, o)
 					if strings.Contains(got, "SECRET") || strings.Contains(got, "secret") {
 						t.Errorf("%v read %s", o, got)
 					}
@@ -125,7 +125,7 @@ func TestEscapes(t *testing.T) {
 				}
 				// Past the checks of the guest's library.
 				for _, p := range []string{"../secret.txt", "dir/../../secret.txt", "/etc/hostname", "relative", "absolute", "directory/secret.txt", "..", "/", "dir/up", "pipe", ""} {
-					if got, err := invoke(t, t.Context(), tl, op{"do": "raw", "path": p}); err != nil || got == "0" {
+					if got, err := invoke(t.Context(), t, tl, op{"do": "raw", "path": p}); err != nil || got == "0" {
 						t.Errorf("path_open of %q: %s, %v", p, got, err)
 					}
 				}
@@ -170,7 +170,7 @@ func TestFiles(t *testing.T) {
 			{op{"do": "remove", "path": "/data/file.txt"}, "null", "Read-only"},
 			{op{"do": "write", "path": "/more/x", "text": "x"}, "Read-only", "Read-only"},
 		} {
-			got, err := invoke(t, t.Context(), tl, c.o)
+			got, err := invoke(t.Context(), t, tl, c.o)
 			if err != nil {
 				got = fault.Message(err)
 			}
@@ -188,7 +188,7 @@ func TestFiles(t *testing.T) {
 func TestNoFilesWithoutGrant(t *testing.T) {
 	each(t, Spec{}, func(t *testing.T, tl *Tool) {
 		for _, p := range []string{"/", ".", "/etc/hostname", "go.mod"} {
-			if got, err := invoke(t, t.Context(), tl, op{"do": "read", "path": p}); err == nil {
+			if got, err := invoke(t.Context(), t, tl, op{"do": "read", "path": p}); err == nil {
 				t.Errorf("read of %s: %s", p, got)
 			}
 		}
@@ -201,10 +201,10 @@ func TestOpenFiles(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, "f"), nil, 0o644))
 	each(t, Spec{Limits: Limits{OpenFiles: 10}, Files: []FilesGrant{{Path: dir, Mount: "/d"}}}, func(t *testing.T, tl *Tool) {
 		before := descriptors(t)
-		if got, err := invoke(t, t.Context(), tl, op{"do": "open", "path": "/d/f", "n": 5}); got != "5" || err != nil {
+		if got, err := invoke(t.Context(), t, tl, op{"do": "open", "path": "/d/f", "n": 5}); got != "5" || err != nil {
 			t.Errorf("5 files: %s, %v", got, err)
 		}
-		_, err := invoke(t, t.Context(), tl, op{"do": "open", "path": "/d/f", "n": 1000})
+		_, err := invoke(t.Context(), t, tl, op{"do": "open", "path": "/d/f", "n": 1000})
 		wantFault(t, err, fault.Invalid, "/d/f")
 		if after := descriptors(t); after > before {
 			t.Errorf("%d descriptors before, %d after", before, after)
@@ -228,11 +228,11 @@ func TestReplacedDirectory(t *testing.T) {
 	check(t, os.Mkdir(dir, 0o755))
 	tl := bind(t, open(t, Options{}), built.command, Spec{Optional: true, Files: []FilesGrant{{Path: dir, Mount: "/d"}}})
 	check(t, os.Rename(dir, dir+".old"))
-	_, err := invoke(t, t.Context(), tl, op{"do": "read", "path": "/d/f"})
+	_, err := invoke(t.Context(), t, tl, op{"do": "read", "path": "/d/f"})
 	wantFault(t, err, fault.Unavailable, "the directory /d of the tool cannot be opened")
 	check(t, os.Mkdir(dir, 0o755))
 	check(t, os.WriteFile(filepath.Join(dir, "f"), []byte("new"), 0o644))
-	if got, err := invoke(t, t.Context(), tl, op{"do": "read", "path": "/d/f"}); got != `"new"` || err != nil {
+	if got, err := invoke(t.Context(), t, tl, op{"do": "read", "path": "/d/f"}); got != `"new"` || err != nil {
 		t.Error(got, err)
 	}
 }

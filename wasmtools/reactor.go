@@ -117,9 +117,8 @@ func (c *call) broken(err error) error {
 	if f := passed(err); f != nil {
 		return f
 	}
-	var exit *sys.ExitError
 	why := trapReason(err)
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		why = fmt.Sprintf("the module ended itself with exit code %d", exit.ExitCode())
 	}
 	if said := complaint(c.logs.b); said != "" {
@@ -130,8 +129,7 @@ func (c *call) broken(err error) error {
 
 // trapReason is why a guest trapped, in a few words: neither paths nor stack.
 func trapReason(err error) string {
-	var t trap
-	if errors.As(err, &t) {
+	if t, ok := errors.AsType[trap](err); ok {
 		return string(t)
 	}
 	first, _, _ := strings.Cut(err.Error(), "\n")

@@ -71,7 +71,7 @@ func wantFault(t *testing.T, err error, k fault.Kind, text string) {
 func TestResults(t *testing.T) {
 	each(t, Spec{}, func(t *testing.T, tl *Tool) {
 		for _, v := range []string{`""`, `false`, `0`, `null`, `[]`, `{}`, `{"b":1,"a":[1.50,9007199254740993]}`, `"é😀<&>"`, `1e400`} {
-			got, err := invoke(t, t.Context(), tl, `{"do":"echo","value":`+v+`}`)
+			got, err := invoke(t.Context(), t, tl, `{"do":"echo","value":`+v+`}`)
 			if err != nil || got != v {
 				t.Errorf("echo of %s: %s, %v", v, got, err)
 			}
@@ -100,13 +100,13 @@ func TestValue(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	each(t, Spec{}, func(t *testing.T, tl *Tool) {
-		_, err := invoke(t, t.Context(), tl, `{"do":"fail","text":"city: unknown\nTry Oslo."}`)
+		_, err := invoke(t.Context(), t, tl, `{"do":"fail","text":"city: unknown\nTry Oslo."}`)
 		wantFault(t, err, fault.Invalid, "city: unknown\nTry Oslo.")
-		_, err = invoke(t, t.Context(), tl, `{"do":"fail","text":"`+strings.Repeat("é", 3000)+`"}`)
+		_, err = invoke(t.Context(), t, tl, `{"do":"fail","text":"`+strings.Repeat("é", 3000)+`"}`)
 		wantFault(t, err, fault.Invalid, "éé")
-		_, err = invoke(t, t.Context(), tl, `{"do":"fail","text":""}`)
+		_, err = invoke(t.Context(), t, tl, `{"do":"fail","text":""}`)
 		wantFault(t, err, fault.Invalid, "the tool")
-		_, err = invoke(t, t.Context(), tl, `{"do":5}`)
+		_, err = invoke(t.Context(), t, tl, `{"do":5}`)
 		wantFault(t, err, fault.Invalid, "the arguments do not fit")
 	})
 }
@@ -124,23 +124,23 @@ func TestCrashes(t *testing.T) {
 		{`{"do":"panic","text":"boom"}`, "panic: boom", "hermes_call returned 2", fault.Invalid},
 		{`{"do":"goexit","text":"boom"}`, "panic: boom", "panic: boom", fault.Invalid},
 	} {
-		_, err := invoke(t, t.Context(), command, c.args)
+		_, err := invoke(t.Context(), t, command, c.args)
 		wantFault(t, err, c.kind, c.command)
-		_, err = invoke(t, t.Context(), reactor, c.args)
+		_, err = invoke(t.Context(), t, reactor, c.args)
 		wantFault(t, err, fault.Internal, c.reactor)
 	}
 	// proc_exit(0) is success for a command, and no answer from a reactor.
-	if got, err := invoke(t, t.Context(), command, `{"do":"exit","n":0}`); got != `""` || err != nil {
+	if got, err := invoke(t.Context(), t, command, `{"do":"exit","n":0}`); got != `""` || err != nil {
 		t.Errorf("exit with 0: %s, %v", got, err)
 	}
-	_, err := invoke(t, t.Context(), reactor, `{"do":"exit","n":0}`)
+	_, err := invoke(t.Context(), t, reactor, `{"do":"exit","n":0}`)
 	wantFault(t, err, fault.Internal, "exit code 0")
 }
 
 func TestIsolationBetweenCalls(t *testing.T) {
 	each(t, Spec{}, func(t *testing.T, tl *Tool) {
 		for range 3 {
-			if got, err := invoke(t, t.Context(), tl, `{"do":"count"}`); got != "1" || err != nil {
+			if got, err := invoke(t.Context(), t, tl, `{"do":"count"}`); got != "1" || err != nil {
 				t.Fatalf("count: %s, %v", got, err)
 			}
 		}
@@ -149,14 +149,14 @@ func TestIsolationBetweenCalls(t *testing.T) {
 
 func TestCallInput(t *testing.T) {
 	tl := bind(t, open(t, Options{}), built.reactor, Spec{Optional: true})
-	got, err := invoke(t, t.Context(), tl, `{"do":"call"}`)
+	got, err := invoke(t.Context(), t, tl, `{"do":"call"}`)
 	want := `{"id":"call-1","agent":"a","session":"s","run":"r","deadline_ms":0,"idempotency_key":"r/1"}`
 	if got != want || err != nil {
 		t.Errorf("got %s, %v", got, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	got, err = invoke(t, ctx, tl, `{"do":"call"}`)
+	got, err = invoke(ctx, t, tl, `{"do":"call"}`)
 	var c struct {
 		DeadlineMS int64 `json:"deadline_ms"`
 	}
@@ -168,12 +168,12 @@ func TestCallInput(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("HOST_SECRET", "leaked")
 	each(t, Spec{Name: "renamed", InModule: "inner", Env: map[string]secret.Value{"UNITS": secret.New("metric"), "EMPTY": secret.New("")}}, func(t *testing.T, tl *Tool) {
-		got, err := invoke(t, t.Context(), tl, `{"do":"env"}`)
+		got, err := invoke(t.Context(), t, tl, `{"do":"env"}`)
 		want := `["EMPTY=","HERMES_ABI=1","HERMES_CALL_ID=call-1","HERMES_TOOL=inner","UNITS=metric"]`
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
-		got, err = invoke(t, t.Context(), tl, `{"do":"args"}`)
+		got, err = invoke(t.Context(), t, tl, `{"do":"args"}`)
 		if got != `["inner"]` || err != nil {
 			t.Errorf("argv: %s, %v", got, err)
 		}
@@ -189,7 +189,7 @@ func TestClocksAndRandomAreReal(t *testing.T) {
 		var a, b real
 		before := time.Now().UnixMilli()
 		for _, v := range []*real{&a, &b} {
-			got, err := invoke(t, t.Context(), tl, `{"do":"real"}`)
+			got, err := invoke(t.Context(), t, tl, `{"do":"real"}`)
 			if err != nil || json.Unmarshal([]byte(got), v) != nil {
 				t.Fatal(got, err)
 			}
@@ -206,13 +206,13 @@ func TestDeadlines(t *testing.T) {
 	each(t, Spec{Limits: Limits{Memory: 256 << 20}}, func(t *testing.T, tl *Tool) {
 		for _, do := range []string{`{"do":"loop"}`, `{"do":"sleep","n":3600000}`} {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			_, err := invoke(t, ctx, tl, do)
+			_, err := invoke(ctx, t, tl, do)
 			cancel()
 			wantFault(t, err, fault.Timeout, "ran out")
 
 			ctx, stop := context.WithCancelCause(t.Context())
 			time.AfterFunc(50*time.Millisecond, func() { stop(cause) })
-			_, err = invoke(t, ctx, tl, do)
+			_, err = invoke(ctx, t, tl, do)
 			wantFault(t, err, fault.Canceled, "canceled")
 			if !errors.Is(err, cause) {
 				t.Errorf("the cause is lost: %v", err)
@@ -220,7 +220,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := invoke(t, ctx, tl, `{"do":"echo","value":1}`)
+		_, err := invoke(ctx, t, tl, `{"do":"echo","value":1}`)
 		wantFault(t, err, fault.Canceled, "canceled")
 	})
 }
@@ -239,7 +239,7 @@ func TestSuccessAfterTheEnd(t *testing.T) {
 	tl := bindNow(t, m)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := invoke(t, ctx, tl, `{}`)
+	_, err := invoke(ctx, t, tl, `{}`)
 	wantFault(t, err, fault.Timeout, "ran out")
 }
 
@@ -257,7 +257,7 @@ func TestLoopsOutsideOfTheEntry(t *testing.T) {
 			tl := bindNow(t, m)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			_, err := invoke(t, ctx, tl, `{}`)
+			_, err := invoke(ctx, t, tl, `{}`)
 			wantFault(t, err, fault.Timeout, "ran out")
 		})
 	}
@@ -272,10 +272,10 @@ func bindNow(t *testing.T, m enc.Module) *Tool {
 
 func TestInputLimit(t *testing.T) {
 	each(t, Spec{Limits: Limits{Input: 100}}, func(t *testing.T, tl *Tool) {
-		if _, err := invoke(t, t.Context(), tl, `{"do":"echo","value":1}`); err != nil {
+		if _, err := invoke(t.Context(), t, tl, `{"do":"echo","value":1}`); err != nil {
 			t.Error(err)
 		}
-		_, err := invoke(t, t.Context(), tl, `{"do":"echo","value":"`+strings.Repeat("x", 100)+`"}`)
+		_, err := invoke(t.Context(), t, tl, `{"do":"echo","value":"`+strings.Repeat("x", 100)+`"}`)
 		wantFault(t, err, fault.TooLarge, "accepts 100 bytes")
 	})
 }
@@ -284,25 +284,25 @@ func TestInputLimit(t *testing.T) {
 func TestFloods(t *testing.T) {
 	l := Limits{Output: 100 << 10, Logs: 50 << 10}
 	each(t, Spec{Limits: l}, func(t *testing.T, tl *Tool) {
-		_, err := invoke(t, t.Context(), tl, `{"do":"logs"}`)
+		_, err := invoke(t.Context(), t, tl, `{"do":"logs"}`)
 		wantFault(t, err, fault.TooLarge, "50 KiB of logs")
-		_, err = invoke(t, t.Context(), tl, `{"do":"output","n":200000}`)
+		_, err = invoke(t.Context(), t, tl, `{"do":"output","n":200000}`)
 		wantFault(t, err, fault.TooLarge, "100 KiB of output")
-		if got, err := invoke(t, t.Context(), tl, `{"do":"output","n":90000}`); len(got) != 90002 || err != nil {
+		if got, err := invoke(t.Context(), t, tl, `{"do":"output","n":90000}`); len(got) != 90002 || err != nil {
 			t.Errorf("output below the limit: %d, %v", len(got), err)
 		}
-		_, err = invoke(t, t.Context(), tl, `{"do":"flood"}`)
+		_, err = invoke(t.Context(), t, tl, `{"do":"flood"}`)
 		wantFault(t, err, fault.TooLarge, "KiB of ")
 	})
 }
 
 func TestMemoryLimit(t *testing.T) {
 	each(t, Spec{Limits: Limits{Memory: 16 << 20}}, func(t *testing.T, tl *Tool) {
-		_, err := invoke(t, t.Context(), tl, `{"do":"grow"}`)
+		_, err := invoke(t.Context(), t, tl, `{"do":"grow"}`)
 		if !strings.Contains(fault.Message(err), "more memory than its limit of 16 MiB") {
 			t.Error(err)
 		}
-		if _, err := invoke(t, t.Context(), tl, `{"do":"echo","value":1}`); err != nil {
+		if _, err := invoke(t.Context(), t, tl, `{"do":"echo","value":1}`); err != nil {
 			t.Errorf("the next call: %v", err)
 		}
 	})
@@ -320,10 +320,10 @@ func TestGrowth(t *testing.T) {
 	if low.module != high.module {
 		t.Error("equal bytes were compiled twice")
 	}
-	if _, err := invoke(t, t.Context(), high, `{}`); err != nil {
+	if _, err := invoke(t.Context(), t, high, `{}`); err != nil {
 		t.Error(err)
 	}
-	if _, err := invoke(t, t.Context(), low, `{}`); err == nil {
+	if _, err := invoke(t.Context(), t, low, `{}`); err == nil {
 		t.Error("grew beyond the limit")
 	}
 }
@@ -353,7 +353,7 @@ func TestPointers(t *testing.T) {
 			}
 			m := enc.Module{Imports: []enc.Import{im}, Funcs: []enc.Func{{Export: "hermes_abi_v1"},
 				{Export: "hermes_call", Results: i32(1), Body: append(body, enc.Const(0)...)}}, Pages: 1}
-			_, err := invoke(t, t.Context(), bind(t, r, m.Bytes(), Spec{Optional: true}), `{}`)
+			_, err := invoke(t.Context(), t, bind(t, r, m.Bytes(), Spec{Optional: true}), `{}`)
 			wantFault(t, err, fault.Internal, "pointer outside of its memory")
 		}
 	}
@@ -383,7 +383,7 @@ func TestHandles(t *testing.T) {
 	} {
 		m := enc.Module{Imports: imports, Funcs: []enc.Func{{Export: "hermes_abi_v1"},
 			{Export: "hermes_call", Results: i32(1), Body: c.body}}, Pages: 1}
-		_, err := invoke(t, t.Context(), bind(t, r, m.Bytes(), Spec{}), `{}`)
+		_, err := invoke(t.Context(), t, bind(t, r, m.Bytes(), Spec{}), `{}`)
 		if c.want == "" && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -412,7 +412,7 @@ func TestTraps(t *testing.T) {
 				rt = open(t, Options{Log: l.logger()})
 			}
 			tl := bind(t, rt, enc.Module{Funcs: []enc.Func{{Export: "_start", Body: c.body}}, Pages: 1}.Bytes(), Spec{})
-			_, err := invoke(t, t.Context(), tl, `{}`)
+			_, err := invoke(t.Context(), t, tl, `{}`)
 			wantFault(t, err, fault.Internal, c.want)
 			if name == "unreachable" && !strings.Contains(l.String(), "wasm stack trace") {
 				t.Errorf("the stack is not in the log: %s", l.String())
@@ -424,7 +424,7 @@ func TestTraps(t *testing.T) {
 func TestGuestLogs(t *testing.T) {
 	var l logs
 	tl := bind(t, open(t, Options{Log: l.logger()}), built.reactor, Spec{Optional: true, Limits: Limits{Logs: 1000}})
-	if _, err := invoke(t, t.Context(), tl, `{"do":"panic","text":"boom"}`); err == nil {
+	if _, err := invoke(t.Context(), t, tl, `{"do":"panic","text":"boom"}`); err == nil {
 		t.Fatal("no error")
 	}
 	if s := l.String(); !strings.Contains(s, `level=ERROR msg="guest log" tool=probe call=call-1 text="panic: boom`) {
@@ -438,7 +438,7 @@ func TestTablesAreCapped(t *testing.T) {
 	grow := append(append([]byte{0xd0, 0x70}, enc.Const(400_000_000)...), 0xfc, 0x0f, 0)
 	m := enc.Module{Tables: enc.Vec([]byte{0x70, 0, 0}), Funcs: []enc.Func{{Export: "hermes_abi_v1"},
 		{Export: "hermes_call", Results: []byte{enc.I32}, Body: append(append(grow, enc.Const(-1)...), 0x47)}}}
-	if _, err := invoke(t, t.Context(), bind(t, open(t, Options{}), m.Bytes(), Spec{}), `{}`); err != nil {
+	if _, err := invoke(t.Context(), t, bind(t, open(t, Options{}), m.Bytes(), Spec{}), `{}`); err != nil {
 		t.Errorf("the table grew: %v", err)
 	}
 }
@@ -454,7 +454,7 @@ func TestCallAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Release()
-	if _, err := invoke(t, t.Context(), tl, `{"do":"count"}`); err != nil {
+	if _, err := invoke(t.Context(), t, tl, `{"do":"count"}`); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(tl.Close(), tl.Close()); err != nil {

@@ -28,7 +28,7 @@ func value(b []byte) tool.Result {
 }
 
 // goTrace is where the stack trace of a Go guest starts.
-var goTrace = regexp.MustCompile(`(?m)^goroutine \d+( gp=| \[)|^runtime stack:`) //nolint:gochecknoglobals // immutable
+var goTrace = regexp.MustCompile(`(?m)^goroutine \d+( gp=| \[)|^runtime stack:`)
 
 // complaint is the error text in what a guest wrote: the end of it, without the stack
 // trace of a Go guest.

@@ -256,11 +256,11 @@ func (p *parser) codeSection(s *reader) {
 
 // locals sums the declared locals of a function: 4 bytes can declare four billion.
 func (p *parser) locals(s *reader, params int) {
-	total := uint64(params)
+	total := int64(params)
 	for range s.count("groups of locals", s.left()) {
-		total += uint64(s.u32())
+		total += int64(s.u32())
 		s.u8()
-		if total > uint64(p.limits.Locals) {
+		if total > int64(p.limits.Locals) {
 			s.fail("a function with more than %d locals", p.limits.Locals)
 		}
 	}

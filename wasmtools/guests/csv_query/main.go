@@ -40,6 +40,7 @@ const schema = `{
   }
 }`
 
+//nolint:gochecknoglobals // a reactor begins with its package variables
 var module = guest.Serve(guest.Module{Name: "csv_query", Version: "1.0.0", Tools: []guest.Definition{
 	guest.Tool("csv_query", "Filters, groups, aggregates, sorts and selects rows of a CSV table.", schema,
 		func(_ context.Context, q Query) (any, error) { return q.Run() }),

@@ -135,8 +135,8 @@ func (p *parser) comparison() (expr, error) {
 
 // operand reads a literal, a path or a function call.
 func (p *parser) operand() (expr, error) {
-	switch c := p.peek(); {
-	case c == '@' || c == '$':
+	switch c := p.peek(); c {
+	case '@', '$':
 		p.pos++
 		q, err := p.path()
 		if err != nil {
@@ -144,7 +144,7 @@ func (p *parser) operand() (expr, error) {
 		}
 		q.relative = c == '@'
 		return expr{op: "query", query: q}, nil
-	case c == '\'' || c == '"':
+	case '\'', '"':
 		s, err := p.quoted()
 		return expr{op: "literal", value: s}, err
 	}

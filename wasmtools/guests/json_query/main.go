@@ -39,6 +39,7 @@ type answer struct {
 	Paths  []string `json:"paths,omitempty"` // normalized, one per value
 }
 
+//nolint:gochecknoglobals // a reactor begins with its package variables
 var module = guest.Serve(guest.Module{Name: "json_query", Version: "1.0.0", Tools: []guest.Definition{
 	guest.Tool("json_query", "Picks values out of JSON with a JSONPath query: paths, wildcards, slices, filters.", schema, run),
 }})

@@ -28,6 +28,7 @@ type arguments struct {
 	WordsPerMinute *int    `json:"words_per_minute"`
 }
 
+//nolint:gochecknoglobals // a reactor begins with its package variables
 var module = guest.Serve(guest.Module{Name: "text_stats", Version: "1.0.0", Tools: []guest.Definition{
 	guest.Tool("text_stats", "Measures a text: characters, words, sentences, lines, paragraphs, reading time, most frequent words, sha256.", schema, run),
 }})
