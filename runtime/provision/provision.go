@@ -59,6 +59,7 @@ type Provisioner struct {
 	o        Options
 	funcs    map[string]hostfuncs.Func
 	handlers *pool[*handler]
+	modules  *pool[*compiled]
 	models   *pool[*client]
 	// frozen are the registry's tools of the last build, by declaration.
 	frozen map[*config.Tool]frozen
@@ -77,7 +78,7 @@ type frozen struct {
 func New(o Options) *Provisioner {
 	p := &Provisioner{
 		o: o, funcs: make(map[string]hostfuncs.Func, len(o.Funcs)),
-		handlers: newPool[*handler](), models: newPool[*client](), frozen: map[*config.Tool]frozen{},
+		handlers: newPool[*handler](), modules: newPool[*compiled](), models: newPool[*client](), frozen: map[*config.Tool]frozen{},
 	}
 	p.background, p.stop = context.WithCancel(context.Background())
 	for _, f := range o.Funcs {

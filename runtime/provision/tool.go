@@ -88,9 +88,6 @@ func (b *build) handler(t *config.Tool, modules map[string]*compiled) (*handler,
 		if m == nil {
 			return nil, &attrError{"handler.module", "Missing module", "The module was not read."}
 		}
-		if err := m.failed(); err != nil {
-			return nil, err
-		}
 		key += "\x00" + m.digest
 		make = func() (*handler, func(), error) { return b.bindWasm(t, m) }
 	}

@@ -35,7 +35,8 @@ func (c *compiled) failed() error {
 }
 
 // compileModules compiles every module of the tools once, a few at a time. It waits
-// for them, except after a start for those that are not in the cache.
+// for them, except after a start for those that are not in the cache; a module that
+// still compiles since the start holds up no later generation either.
 func (b *build) compileModules(ctx context.Context, names []tool.Name) map[string]*compiled {
 	out := map[string]*compiled{}
 	slots := make(chan struct{}, workers)
@@ -49,7 +50,7 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 		if !ok || in.Absent {
 			continue
 		}
-		c := &compiled{digest: in.Digest, done: make(chan struct{})}
+		c, fresh := b.module(in.Digest)
 		out[w.Module] = c
 		run := func(ctx context.Context) {
 			slots <- struct{}{}
@@ -57,20 +58,34 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 			c.module, c.err = b.o.Wasm.Compile(ctx, in.Content)
 			close(c.done)
 		}
-		if b.g.Start && !b.o.Wasm.Cached(in.Digest) && inspects(in.Content) {
-			go run(b.background)
+		switch {
+		case !fresh:
+		case b.g.Start && !b.o.Wasm.Cached(in.Digest) && inspects(in.Content):
 			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]))
-			b.releases = append(b.releases, func() { <-c.done; c.release() })
-			continue
+			go run(b.background)
+		default:
+			wait.Go(func() { run(ctx) })
 		}
-		wait.Go(func() { run(ctx) })
-		b.releases = append(b.releases, c.release)
 	}
 	wait.Wait()
 	return out
 }
 
+// module takes a module from the pool, or adds it there; fresh says that it has to be
+// compiled.
+func (b *build) module(digest string) (c *compiled, fresh bool) {
+	c, release, _ := b.modules.acquire(digest, func() (*compiled, func(), error) { //nolint:errcheck // it makes no error
+		fresh = true
+		made := &compiled{digest: digest, done: make(chan struct{})}
+		return made, made.release, nil
+	})
+	b.releases = append(b.releases, release)
+	return c, fresh
+}
+
+// release waits for a compile that is under way; see Close.
 func (c *compiled) release() {
+	<-c.done
 	if c.module != nil {
 		c.module.Release()
 	}
@@ -79,6 +94,9 @@ func (c *compiled) release() {
 // bindWasm binds a module to a declaration: at once, or when its compile ends.
 func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) {
 	spec := wasmSpec(t)
+	if err := c.failed(); err != nil {
+		return nil, nil, err
+	}
 	select {
 	case <-c.done:
 		bound, err := c.module.Bind(spec)
@@ -120,7 +138,7 @@ func (p *pending) bind(c *compiled, spec wasmtools.Spec, log logger) {
 	if p.err = c.err; p.err == nil {
 		p.bound, p.err = c.module.Bind(spec)
 	}
-	if p.err != nil {
+	if p.err != nil && fault.KindOf(p.err) != fault.Canceled { // canceled: the process stops
 		log.Error("module failed after start", "tool", spec.Name, "err", p.err)
 	}
 }
