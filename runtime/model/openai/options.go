@@ -81,6 +81,9 @@ func (o Options) settings() (*settings, error) {
 			return nil, err
 		}
 	}
+	slices.SortStableFunc(s.hide, func(a, b secret.Value) int { // a part of another after it
+		return len(b.Open()) - len(a.Open())
+	})
 	return s, nil
 }
 
@@ -107,7 +110,9 @@ func (s *settings) setURL(o Options) error {
 	}
 	s.url = secret.New(u.String())
 	s.limitField = limitField(u.Hostname(), o.Model)
-	s.hide = append(s.hide, secret.New(base), s.url)
+	for _, part := range []string{base, u.String(), u.Host, (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()} {
+		s.hide = append(s.hide, secret.New(part))
+	}
 	if password, ok := u.User.Password(); ok {
 		s.hide = append(s.hide, secret.New(password))
 	}

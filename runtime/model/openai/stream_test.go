@@ -202,9 +202,13 @@ func TestErrorsHoldNoConfiguration(t *testing.T) {
 	const key, header, query, extra = "sk-topsecret", "hdr-topsecret", "query-topsecret", "extra-topsecret"
 	everything := strings.Join([]string{key, "Bearer " + key, header, query, extra, "sk-to****ret"}, " ")
 	echo := func(status int, contentType, format string) http.Handler {
-		return modeltest.Recording{
-			Status: status, Header: map[string]string{"Content-Type": contentType}, Body: fmt.Sprintf(format, everything),
-		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			address := r.Host + r.URL.String()
+			said := everything + " at http://" + address + " or http://user:pass-topsecret@" + address + " with pass-topsecret"
+			modeltest.Recording{
+				Status: status, Header: map[string]string{"Content-Type": contentType}, Body: fmt.Sprintf(format, said),
+			}.ServeHTTP(w, r)
+		})
 	}
 	jsonError := `{"error":{"message":"got %s","type":"x","code":"` + key + `"}}`
 	tests := []struct {
@@ -220,7 +224,7 @@ func TestErrorsHoldNoConfiguration(t *testing.T) {
 		},
 		{
 			name: "echo in JSON", handler: echo(400, "application/json", jsonError),
-			want: `model "main": the provider answered with status 400 ((sensitive)): got (sensitive) Bearer (sensitive) (sensitive) (sensitive) (sensitive) (sensitive)`,
+			want: `model "main": the provider answered with status 400 ((sensitive)): got (sensitive) Bearer (sensitive) (sensitive) (sensitive) (sensitive) (sensitive) at (sensitive)?key=(sensitive) or (sensitive) with (sensitive)`,
 		},
 		{name: "echo in text", handler: echo(500, "text/plain", "got %s")},
 		{name: "echo in the stream", handler: echo(200, "text/event-stream", "data: "+jsonError+"\n\n")},
@@ -404,6 +408,28 @@ func TestConnectTimeout(t *testing.T) {
 		const want = `model "main": no connection within 10s (timeouts.connect)`
 		if fault.Message(err) != want || !errors.Is(err, model.ErrConnect) || time.Since(start) != 10*time.Second {
 			t.Errorf("error after %v: %v, want %s", time.Since(start), err, want)
+		}
+	})
+}
+
+// transport is an http.RoundTripper that is no http.Transport.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A transport of another make reports no connection and knows no causes.
+func TestTimeoutOfForeignTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, &modeltest.Server{URL: "http://model.test"}, openai.Options{
+			Label: "main", Timeouts: model.Timeouts{Connect: time.Second},
+			Transport: transport(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}),
+		})
+		_, err := p.Stream(t.Context(), &model.Request{Messages: hi()}, ignore)
+		if !errors.Is(err, model.ErrConnect) || fault.KindOf(err) != fault.Timeout {
+			t.Errorf("error = %v, want a timeout of the connection", err)
 		}
 	})
 }
