@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -170,12 +171,7 @@ func (c *Cache) overriding(t *Tool, pos Pos) *Tool {
 func hashOf(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
-		var n [8]byte
-		for i := range n {
-			n[i] = byte(len(p) >> (8 * i))
-		}
-		h.Write(n[:])
-		h.Write([]byte(p))
+		fmt.Fprintf(h, "%d:%s", len(p), p)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

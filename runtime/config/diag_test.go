@@ -22,7 +22,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
-//nolint:gochecknoglobals // a flag
 var update = flag.Bool("update", false, "rewrite the rendered text in testdata/diag")
 
 // natives are functions with every kind of parameter and config.
@@ -171,7 +170,6 @@ func checkForm(t *testing.T, diags hcl.Diagnostics) {
 	}
 }
 
-//nolint:gochecknoglobals // immutable
 var marker = regexp.MustCompile(`# (ERROR|WARN)(?:\+(\d+))?: ([^#]*)`)
 
 func markers(files map[string]string) []string {

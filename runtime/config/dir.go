@@ -60,7 +60,7 @@ func (Disk) ReadFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is not a regular file")}
 	}
-	return os.ReadFile(path)
+	return os.ReadFile(path) //nolint:gosec // what may be read is checked by the load
 }
 
 // maxDepth bounds directories below each other.

@@ -271,7 +271,8 @@ func matchAny(patterns []string, name string) bool {
 func (f *frame) explain(d *hcl.Diagnostic, expr hclsyntax.Expression) *hcl.Diagnostic {
 	out := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
 	if out.Subject == nil {
-		out.Subject = rangeFor(expr.Range())
+		at := expr.Range()
+		out.Subject = &at
 	}
 	if call, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok && call.FunctionCallError() != nil {
 		explainCall(out, call.FunctionCallError())
@@ -315,8 +316,7 @@ func (f *frame) secretive(expr hclsyntax.Expression) bool {
 }
 
 func explainCall(d *hcl.Diagnostic, err error) {
-	var own *funcs.Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*funcs.Error](err); ok {
 		d.Summary, d.Detail = own.Summary, own.Detail
 	}
 }

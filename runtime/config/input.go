@@ -75,8 +75,7 @@ func inputKey(in Input, err error) string {
 
 // reason is an error of the file system without the path, which the caller names.
 func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()
@@ -117,5 +116,3 @@ func within(root, path string) bool {
 	rel, err := filepath.Rel(root, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(os.PathSeparator))
 }
-
-func asFuncsError(err error, own **funcs.Error) bool { return errors.As(err, own) }

@@ -165,9 +165,7 @@ func (l *linker) aliases() {
 			}
 		}
 	}
-	for a, o := range owner {
-		l.all["toolset"][a] = o
-	}
+	maps.Copy(l.all["toolset"], owner)
 }
 
 // element is where the i-th element of a list attribute stands; the attribute itself if

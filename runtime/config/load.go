@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -294,11 +295,11 @@ func (ld *load) evaluateBlock(f *file, s *scope, b *hclsyntax.Block) *evaluated 
 }
 
 func blockName(b *hclsyntax.Block) string {
-	name := b.Type
+	parts := []string{b.Type}
 	for _, l := range b.Labels {
-		name += fmt.Sprintf(" %q", l)
+		parts = append(parts, strconv.Quote(l))
 	}
-	return name
+	return strings.Join(parts, " ")
 }
 
 // current says whether everything that the object was made from is as it was.

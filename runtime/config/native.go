@@ -218,6 +218,7 @@ func configLeaf(ty hostfuncs.AttrType, v any, expr hclsyntax.Expression) (any, *
 		return v, nil
 	case hostfuncs.Map:
 		return configMap(v, expr)
+	default:
 	}
 	if hasLate(v) {
 		return nil, wrong("The elements of this list are needed at load, so they cannot use args or call.")
@@ -268,6 +269,7 @@ func configScalar(ty hostfuncs.AttrType, x cty.Value, expr hclsyntax.Expression)
 		return boxed(toSize(x))
 	case hostfuncs.Strings:
 		return boxed(toStrings(x, expr))
+	default:
 	}
 	return nil, wrong("The function documents a type %q that does not exist.", ty)
 }
@@ -317,11 +319,11 @@ func configMap(v any, expr hclsyntax.Expression) (any, *issue) {
 // project may touch. What it names need not exist.
 func (f *frame) configPath(path string) (any, *issue) {
 	abs := f.abs(path)
-	var own *funcs.Error
-	switch err := f.ld.allowed(abs); {
-	case errors.As(err, &own):
+	err := f.allowed(abs)
+	if own, ok := errors.AsType[*funcs.Error](err); ok {
 		return nil, wrong("%s", own.Detail)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, wrong("%q cannot be followed.", path)
 	}
 	return abs, nil

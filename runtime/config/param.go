@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"reflect"
 	"regexp"
@@ -28,7 +29,6 @@ type param struct {
 	required *bool
 	// words are the keywords of JSON Schema that were given, with plain values.
 	words map[string]any
-	late  late.Expr
 }
 
 // keyword is an attribute of param that becomes a keyword of JSON Schema.
@@ -300,9 +300,7 @@ func (p *param) place(word string) hcl.Range {
 // schema is the parameter's JSON Schema.
 func (p *param) schema() map[string]any {
 	s := p.typ.schema()
-	for word, v := range p.words {
-		s[word] = v
-	}
+	maps.Copy(s, p.words)
 	if p.text.Late == nil && p.text.Static != "" {
 		s["description"] = p.text.Static
 	}

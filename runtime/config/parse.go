@@ -159,9 +159,8 @@ func (ld *load) parseDir(dir string, tools bool) []*file {
 	paths, err := ld.list(dir)
 	if err != nil {
 		at := ld.dirRange(dir)
-		var own *funcs.Error
 		summary, detail := "Missing directory", fmt.Sprintf("%s cannot be read: %s.", relative(ld.paths.Project, dir), reason(err))
-		if errors.As(err, &own) {
+		if own, ok := errors.AsType[*funcs.Error](err); ok {
 			summary, detail = own.Summary, own.Detail
 		}
 		ld.diags = append(ld.diags, blamed(hcl.Diagnostics{diagnostic(hcl.DiagError, at, summary, detail)}, nil)...)

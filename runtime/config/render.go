@@ -68,7 +68,7 @@ func (p *printer) snippet(r hcl.Range) {
 		return
 	}
 	start := min(max(r.Start.Column-1, 0), utf8.RuneCountInString(line))
-	width := 1
+	var width int
 	if r.End.Line == r.Start.Line {
 		width = max(1, r.End.Column-r.Start.Column)
 	} else {
@@ -99,7 +99,7 @@ func printable(s string) string {
 func wrap(s string, width int) []string {
 	var lines []string
 	line, n := "", 0
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		w := utf8.RuneCountInString(word)
 		if n > 0 && n+1+w > width {
 			lines, line, n = append(lines, line), "", 0

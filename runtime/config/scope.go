@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -262,12 +263,5 @@ func (r *resolver) needed(fr *frame, expr hclsyntax.Expression) bool {
 }
 
 func arrows(path []string) string {
-	s := ""
-	for i, p := range path {
-		if i > 0 {
-			s += " → "
-		}
-		s += p
-	}
-	return s
+	return strings.Join(path, " → ")
 }

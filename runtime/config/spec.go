@@ -5,9 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // body is what may stand between the braces of a block that becomes a T. The same value
@@ -307,7 +305,3 @@ func (f *frame) labels(b *hclsyntax.Block, form string, n int) bool {
 	}
 	return len(b.Labels) >= n
 }
-
-func rangeFor(r hcl.Range) *hcl.Range { return &r }
-
-func known(v cty.Value) bool { return v.IsWhollyKnown() && !v.IsNull() }

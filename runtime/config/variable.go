@@ -58,12 +58,11 @@ func variableBody() *body[variable] {
 	)
 }
 
-// given is a value from outside, as text or as a value.
+// given is a value of a var file.
 type given struct {
-	text  *string
 	value cty.Value
 	rng   hcl.Range
-	file  string // var file, an input; "" for others
+	file  string // an input
 }
 
 // variables evaluates the variable blocks.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -21,10 +22,7 @@ func traverserName(t traverser) (string, bool) {
 	return stepName(hcl.Traversal{hcl.TraverseRoot{}, t})
 }
 
-type wasmBlock struct {
-	Wasm
-	isolation string
-}
+type wasmBlock struct{ Wasm }
 
 func wasmBody() *body[wasmBlock] {
 	limits := newBody("limits", "Bounds on one call.",
@@ -65,9 +63,6 @@ func (f *frame) wasmHandler(t *toolBlock, b *hclsyntax.Block) {
 	var w wasmBlock
 	decode(f, f.ld.lang.wasm, b, &w)
 	t.out.Wasm = &w.Wasm
-	if w.Tool == "" {
-		w.Wasm.Tool = ""
-	}
 	f.checkPin(b, &w.Wasm)
 	if w.Module != "" {
 		f.module(b, &w.Wasm)
@@ -91,9 +86,9 @@ func (f *frame) module(b *hclsyntax.Block, w *Wasm) {
 	written := w.Module
 	in, abs, err := f.read(written)
 	w.Module = abs
-	var own *funcs.Error
+	own, refused := errors.AsType[*funcs.Error](err)
 	switch {
-	case err != nil && asFuncsError(err, &own):
+	case refused:
 		f.errorf(at, own.Summary, "%s", own.Detail)
 	case in.Absent:
 		f.errorf(at, "Missing module", "There is no file %q. The path is relative to this file. Modules are built with: make guests.", written)
@@ -201,8 +196,7 @@ func (f *frame) checkMount(b *hclsyntax.Block, g *FilesGrant, others []FilesGran
 	if g.Path != "" {
 		g.Path = f.abs(g.Path)
 		if err := f.allowed(g.Path); err != nil {
-			var own *funcs.Error
-			if asFuncsError(err, &own) {
+			if own, ok := errors.AsType[*funcs.Error](err); ok {
 				f.errorf(attrRange(b, "path"), own.Summary, "%s", own.Detail)
 			}
 		}

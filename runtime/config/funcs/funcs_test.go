@@ -202,15 +202,15 @@ func TestCheckNesting(t *testing.T) {
 		template bool
 		deep     bool
 	}{
-		"brackets": {src: "x = " + strings.Repeat("[", 1e5), deep: true}, "blocks": {src: strings.Repeat("a {\n", 1000), deep: true},
-		"parentheses in text": {src: "x = \"" + strings.Repeat("(", 1000) + "\"\n"}, "operators": {src: "x = " + strings.Repeat("!", 1e5) + "true\n", deep: true},
-		"minus signs": {src: "x = " + strings.Repeat("- ", 1e5) + "1\n", deep: true}, "templates": {src: "x = " + strings.Repeat("\"${", 1e5), deep: true},
-		"conditions": {src: "x = " + strings.Repeat("true ? 1 : ", 1e5) + "2\n", deep: true}, "a heredoc": {src: "x = <<EOT\n" + strings.Repeat("((((\n", 1000) + "EOT\n"},
-		"dashes in a comment": {src: "# " + strings.Repeat("-", 1e5) + "\n"}, "a template": {src: strings.Repeat("${[", 1000), template: true, deep: true},
-		"a list": {src: "x = [" + strings.Repeat("-1, ", 1e5) + "]\n", deep: false},
-		"sums":   {src: "x = 1" + strings.Repeat("\n+ 1", 1e5) + "\n", deep: true}, "sums of calls": {src: "x = 1" + strings.Repeat("+ f(a, b)", 1e5) + "\n", deep: true},
-		"indexes": {src: "x = a" + strings.Repeat("[b]", 1e5) + "\n", deep: true}, "splats": {src: "x = a" + strings.Repeat(".*", 1e5) + "\n", deep: true},
-		"directives":      {src: "x = \"" + strings.Repeat("%{ if a }", 1e5) + "\"\n", deep: true},
+		"brackets": {src: "x = " + strings.Repeat("[", 2e4), deep: true}, "blocks": {src: strings.Repeat("a {\n", 1000), deep: true},
+		"parentheses in text": {src: "x = \"" + strings.Repeat("(", 1000) + "\"\n"}, "operators": {src: "x = " + strings.Repeat("!", 2e4) + "true\n", deep: true},
+		"minus signs": {src: "x = " + strings.Repeat("- ", 2e4) + "1\n", deep: true}, "templates": {src: "x = " + strings.Repeat("\"${", 2e4), deep: true},
+		"conditions": {src: "x = " + strings.Repeat("true ? 1 : ", 2e4) + "2\n", deep: true}, "a heredoc": {src: "x = <<EOT\n" + strings.Repeat("((((\n", 1000) + "EOT\n"},
+		"dashes in a comment": {src: "# " + strings.Repeat("-", 2e4) + "\n"}, "a template": {src: strings.Repeat("${[", 1000), template: true, deep: true},
+		"a list": {src: "x = [" + strings.Repeat("-1, ", 2e4) + "]\n", deep: false},
+		"sums":   {src: "x = 1" + strings.Repeat("\n+ 1", 2e4) + "\n", deep: true}, "sums of calls": {src: "x = 1" + strings.Repeat("+ f(a, b)", 2e4) + "\n", deep: true},
+		"indexes": {src: "x = a" + strings.Repeat("[b]", 2e4) + "\n", deep: true}, "splats": {src: "x = a" + strings.Repeat(".*", 2e4) + "\n", deep: true},
+		"directives":      {src: "x = \"" + strings.Repeat("%{ if a }", 2e4) + "\"\n", deep: true},
 		"many attributes": {src: strings.Repeat("x = 1 + 2\n", 1e4)},
 		"index":           {src: "x = a" + strings.Repeat("[a", 1e4) + "\n", deep: true}, "for": {src: "x = " + strings.Repeat("[for a in b : ", 1e4) + "\n", deep: true},
 	} {

@@ -52,6 +52,7 @@ func CheckNesting(src []byte, template bool) error {
 			hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan,
 			hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
 			chains[top]++
+		default:
 		}
 		if t.Type != hclsyntax.TokenBang && t.Type != hclsyntax.TokenMinus && t.Type != hclsyntax.TokenNewline {
 			run = 0

@@ -1,6 +1,8 @@
 package funcs
 
 import (
+	"maps"
+
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -18,9 +20,7 @@ const Sensitive Mark = "sensitive"
 func Pure() map[string]function.Function {
 	all := map[string]function.Function{}
 	for _, group := range []map[string]function.Function{numbers(), texts(), collections(), codecs(), control()} {
-		for name, f := range group {
-			all[name] = f
-		}
+		maps.Copy(all, group)
 	}
 	return all
 }
