@@ -38,7 +38,7 @@ func (a *app) writeDocs(root *cobra.Command, dir string) error {
 		return fmt.Errorf("writing block reference: %w", err)
 	}
 	pages := []struct{ file, part, text string }{
-		{"language.md", "blocks", blocks.String()},
+		{"language.md", "blocks", headings(blocks.String())},
 		{"language.md", "hostfuncs", hostFuncReference()},
 		{"cli.md", "commands", commandReference(root)},
 		{"api.md", "routes", routeReference(runtime.Routes())},
@@ -49,6 +49,23 @@ func (a *app) writeDocs(root *cobra.Command, dir string) error {
 		}
 	}
 	return nil
+}
+
+// headings keeps headings within the six levels that Markdown has: a deeper one, of a
+// block in a block in a block, becomes a bold line.
+func headings(text string) string {
+	var b strings.Builder
+	fenced := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if deep, ok := strings.CutPrefix(line, "#######"); ok && !fenced {
+			line = "**" + strings.TrimSpace(strings.TrimLeft(deep, "#")) + "**\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // replacePart replaces what stands between <!-- begin NAME --> and <!-- end NAME -->.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// hermes runs the command line in this process.
+func hermes(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code = a.run(args)
+	return code, out.String(), errs.String()
+}
+
+// TestLanguageExamples loads every example of the language page that is marked as
+// complete, as the only file of a project.
+func TestLanguageExamples(t *testing.T) {
+	examples := 0
+	for _, b := range fences(readPage(t, "../../docs/language.md")) {
+		switch b.info {
+		case "hcl complete":
+		case "text", "json":
+			continue
+		default:
+			t.Errorf("a block of language %q is not tested", b.info)
+			continue
+		}
+		examples++
+		name, _, _ := strings.Cut(b.text, "\n")
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			agents := filepath.Join(dir, "agents")
+			if err := os.Mkdir(agents, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			wasm := []byte(readPage(t, "../../tools.d/text_stats.wasm"))
+			for file, content := range map[string][]byte{"main.hcl": []byte(b.text), "text_stats.wasm": wasm} {
+				if err := os.WriteFile(filepath.Join(agents, file), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code, stdout, stderr := hermes("validate", "--config", dir)
+			if code != 0 || stderr != "" {
+				t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+			}
+			code, _, stderr = hermes("fmt", "--check", "--diff", agents)
+			if code != 0 {
+				t.Errorf("the example is not in canonical layout\n%s", stderr)
+			}
+		})
+	}
+	if examples < 5 {
+		t.Errorf("%d examples", examples)
+	}
+}
+
+// TestDocsAreGenerated writes the generated parts again and expects no change.
+func TestDocsAreGenerated(t *testing.T) {
+	dir := t.TempDir()
+	pages := []string{"language.md", "cli.md", "api.md"}
+	for _, page := range pages {
+		if err := os.WriteFile(filepath.Join(dir, page), []byte(readPage(t, "../../docs/"+page)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, stderr := hermes("docs", "--out", dir); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, page := range pages {
+		if diff := cmp.Diff(readPage(t, "../../docs/"+page), readPage(t, filepath.Join(dir, page))); diff != "" {
+			t.Errorf("docs/%s is not what make docs writes (-is +would be):\n%s", page, diff)
+		}
+	}
+}
+
+func TestDocsNeedMarkers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "language.md"), []byte("# No markers\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := hermes("docs", "--out", dir)
+	if code != 2 || !strings.Contains(stderr, "has no markers") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestHeadings(t *testing.T) {
+	got := headings("###### six\n####### seven\n```\n####### code\n```\n")
+	want := "###### six\n**seven**\n```\n####### code\n```\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
