@@ -143,7 +143,7 @@ func killProject(t *testing.T) string {
 // child starts the daemon in another process and gives its address.
 func child(t *testing.T, dir string, killAt int) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:gosec // ourselves
+	cmd := exec.Command(os.Args[0])
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), killEnv+"="+strconv.Itoa(killAt))
 	var log bytes.Buffer

@@ -132,8 +132,7 @@ func makeState(dir string) error {
 }
 
 func reason(err error) string {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()
@@ -292,6 +291,6 @@ func (s *System) Close() {
 
 func (s *System) report(doing string, err error) {
 	if err != nil {
-		s.log.Error(doing, "err", err)
+		s.log.Error("stopping a part", "doing", doing, "err", err)
 	}
 }

@@ -154,8 +154,6 @@ func (l *Loop) Load() int {
 }
 
 // ErrShutdown is the cause with which runs are canceled when the process stops.
-//
-//nolint:gochecknoglobals // sentinel
 var ErrShutdown = fault.New(fault.Canceled, "the server is stopping")
 
 // Close refuses new runs and waits for those under way; when ctx ends first they are

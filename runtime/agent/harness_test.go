@@ -128,7 +128,7 @@ func (w *world) swap() {
 		w.t.Fatal(err)
 	}
 	ag, m := w.agent, w.model
-	var p model.Provider = script.New(script.Options{Label: m.Label, Rules: w.rules, Delay: m.Delay})
+	p := script.New(script.Options{Label: m.Label, Rules: w.rules, Delay: m.Delay})
 	if w.replace != nil {
 		p = w.replace
 	}

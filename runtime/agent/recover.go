@@ -12,8 +12,6 @@ import (
 )
 
 // errCrashed is how a run ends that its process did not outlive.
-//
-//nolint:gochecknoglobals // sentinel
 var errCrashed = fault.New(fault.Unavailable, "the server stopped while this run was under way")
 
 // Recover ends the runs that a crash interrupted: their open calls get a result, and

@@ -200,8 +200,6 @@ func (t *turn) bounded(ctx context.Context, wall time.Duration) (context.Context
 }
 
 // errWall is the cause of what the wall budget ended.
-//
-//nolint:gochecknoglobals // sentinel
 var errWall = fault.New(fault.Timeout, "the turn's wall budget ended")
 
 // causeOf prefers the cause of an ended context over the error it led to.
@@ -210,8 +208,7 @@ func causeOf(ctx context.Context, err error) error {
 		return err
 	}
 	cause := context.Cause(ctx)
-	var f *fault.Error
-	if errors.As(cause, &f) {
+	if f, ok := errors.AsType[*fault.Error](cause); ok {
 		return f
 	}
 	return err

@@ -47,10 +47,3 @@ func (p *pool[T]) release(key string) {
 		it.close()
 	}
 }
-
-// size is how many objects are alive.
-func (p *pool[T]) size() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.items)
-}

@@ -74,7 +74,7 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 // module takes a module from the pool, or adds it there; fresh says that it has to be
 // compiled.
 func (b *build) module(digest string) (c *compiled, fresh bool) {
-	c, release, _ := b.modules.acquire(digest, func() (*compiled, func(), error) { //nolint:errcheck // it makes no error
+	c, release, _ := b.modules.acquire(digest, func() (*compiled, func(), error) {
 		fresh = true
 		made := &compiled{digest: digest, done: make(chan struct{})}
 		return made, made.release, nil
@@ -113,8 +113,7 @@ func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) 
 }
 
 func bindError(err error) error {
-	var be *wasmtools.BindError
-	if errors.As(err, &be) {
+	if be, ok := errors.AsType[*wasmtools.BindError](err); ok {
 		attr := "handler"
 		if be.Attr != "" {
 			attr += "." + be.Attr

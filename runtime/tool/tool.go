@@ -17,7 +17,6 @@ import (
 // Name is the name of a tool as a model sees it.
 type Name string
 
-//nolint:gochecknoglobals // immutable
 var nameRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // Valid says whether n has the form every provider accepts:
@@ -109,7 +108,7 @@ func JSON(v any) (Result, error) {
 
 // Text is a result that is a string.
 func Text(s string) Result {
-	r, _ := JSON(s) //nolint:errcheck // a string always encodes
+	r, _ := JSON(s)
 	return r
 }
 
