@@ -10,7 +10,7 @@ import (
 )
 
 // maxAnswerBytes bounds text, reasoning and calls of one answer together.
-const maxAnswerBytes = 16 << 20
+const maxAnswerBytes = 8 << 20
 
 // answer accumulates the chunks of one answer.
 type answer struct {

@@ -12,7 +12,7 @@ import (
 // Bounds of what a provider may send. A token costs some 300 bytes of stream, so the
 // largest answers of today's models are far below.
 const (
-	maxEventBytes  = 8 << 20
+	maxEventBytes  = 4 << 20
 	maxStreamBytes = 512 << 20
 )
 
@@ -96,27 +96,52 @@ func (e *events) step() error {
 // readLine reads up to the end of a line, which it leaves out.
 func (e *events) readLine() error {
 	for {
-		b, err := e.src.ReadByte()
-		if err != nil {
-			return err
-		}
-		e.read++
 		if e.read > maxStreamBytes {
 			return tooLarge("the stream", maxStreamBytes)
 		}
-		if e.skipLF && b == '\n' {
-			e.skipLF = false
-			continue
+		if _, err := e.src.Peek(1); err != nil {
+			return err
 		}
-		e.skipLF = b == '\r'
-		if b == '\n' || b == '\r' {
-			return nil
+		buf, _ := e.src.Peek(e.src.Buffered()) // what is buffered is there
+		if e.skipLF && buf[0] == '\n' {
+			buf = buf[1:]
+			e.take(1)
 		}
-		if len(e.line) >= maxEventBytes {
+		end := lineEnd(buf)
+		e.skipLF = false
+		if end < 0 {
+			end = len(buf)
+		} else {
+			e.skipLF = buf[end] == '\r'
+		}
+		if len(e.line)+end > maxEventBytes {
 			return tooLarge("one event", maxEventBytes)
 		}
-		e.line = append(e.line, b)
+		e.line = append(e.line, buf[:end]...)
+		if end < len(buf) {
+			e.take(end + 1)
+			return nil
+		}
+		e.take(end)
 	}
+}
+
+// take consumes n buffered bytes.
+func (e *events) take(n int) {
+	_, _ = e.src.Discard(n) // they are buffered
+	e.read += n
+}
+
+// lineEnd is where the first CR or LF of buf stands; -1: nowhere.
+func lineEnd(buf []byte) int {
+	lf := bytes.IndexByte(buf, '\n')
+	if lf >= 0 {
+		buf = buf[:lf]
+	}
+	if cr := bytes.IndexByte(buf, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
 }
 
 func tooLarge(what string, limit int) error {

@@ -53,11 +53,11 @@ func TestBounds(t *testing.T) {
 		calls.WriteString(call(i))
 	}
 	tests := []struct{ name, body, want string }{
-		{"one line", "data: " + strings.Repeat(big, 9), `model "main": one event of the provider is over 8 MiB`},
-		{"one comment", ":" + strings.Repeat(big, 9), `model "main": one event of the provider is over 8 MiB`},
-		{"one event of many lines", strings.Repeat("data: "+big+"\n", 9), `model "main": one event of the provider is over 8 MiB`},
-		{"one object", "{" + strings.Repeat(big+"\n", 9), `model "main": one event of the provider is over 8 MiB`},
-		{"the answer", strings.Repeat(chunkOf(big), 17), `model "main": the answer of the provider is over 16 MiB`},
+		{"one line", "data: " + strings.Repeat(big, 5), `model "main": one event of the provider is over 4 MiB`},
+		{"one comment", ":" + strings.Repeat(big, 5), `model "main": one event of the provider is over 4 MiB`},
+		{"one event of many lines", strings.Repeat("data: "+big+"\n", 5), `model "main": one event of the provider is over 4 MiB`},
+		{"one object", "{" + strings.Repeat(big+"\n", 5), `model "main": one event of the provider is over 4 MiB`},
+		{"the answer", strings.Repeat(chunkOf(big), 9), `model "main": the answer of the provider is over 8 MiB`},
 		{"calls", calls.String(), `model "main": the answer has more than 512 tool calls`},
 	}
 	for _, tt := range tests {
@@ -78,7 +78,7 @@ func TestLongCallsAreLinear(t *testing.T) {
 		fmt.Fprintf(&body, `data: {"choices":[{"delta":{"tool_calls":[{"index":%d,"function":{"name":"f","arguments":"%s"}}]}}]}`+"\n\n", index, arguments)
 	}
 	many := func(index int, arguments string) {
-		for range 20_000 {
+		for range 10_000 {
 			delta(index, arguments)
 		}
 	}
@@ -181,7 +181,7 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 		t.Error("the proxy was reached")
 	}))
 	defer proxy.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this very test
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), child+"=1", "HTTP_PROXY="+proxy.URL, "http_proxy="+proxy.URL)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
