@@ -33,7 +33,7 @@ func manyTools(t testing.TB, n int) (files, []json.RawMessage) {
 	if err != nil {
 		t.Skipf("the tool definitions are not there: %v", err)
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	fs, schemas := files{"agents/main.hcl": mainHCL}, []json.RawMessage(nil)
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)

@@ -82,7 +82,7 @@ func (l *live) changes(v *view, extra []string) map[string]Change {
 		paths = slices.AppendSeq(paths, maps.Keys(l.config.Inputs))
 	}
 	for dir := range l.lists {
-		files, _ := v.list(dir) //nolint:errcheck // a load reports it
+		files, _ := v.list(dir) // of an error a load tells
 		paths = append(paths, files...)
 	}
 	out := map[string]Change{}

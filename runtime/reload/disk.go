@@ -133,7 +133,7 @@ func readFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

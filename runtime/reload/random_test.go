@@ -44,7 +44,7 @@ func TestAnySequenceOfEditsIsBlamedAndHeals(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+			rnd := rand.New(rand.NewPCG(seed, 1))
 			whole := files{}
 			for path, s := range all {
 				whole[path] = s[0]

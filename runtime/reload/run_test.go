@@ -270,6 +270,32 @@ func TestANewToolsDirectoryIsLoadedAndWatched(t *testing.T) {
 	until(t, "the other change", func() bool { return maps.Equal(p.offered(), map[string]string{"a": "Two.", "b": "Two."}) })
 }
 
+// Tools directories that are gone have no files, whether they are named or not.
+func TestADeletedToolsDirectoryTakesItsToolsAway(t *testing.T) {
+	named := "runtime {\n  tools_dirs = [\"../tools.d\"]\n}\n"
+	p := start(t, files{"agents/main.hcl": mainHCL + named, "tools.d/a.hcl": native("a", "One.")})
+	p.remove("tools.d")
+	out := p.reload()
+	diff(t, []any{out.Changed, len(out.Stale)}, []any{true, 0})
+	diff(t, p.names(), nil)
+	p.write("tools.d/a.hcl", native("a", "Back."))
+	diff(t, p.reload().Changed, true)
+	diff(t, p.names(), []string{"a"})
+}
+
+// What was said of a change is not said again while nothing new is known.
+func TestTheLogSaysOnceWhatIsWithheld(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL})
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	for range 3 {
+		p.reload()
+	}
+	diff(t, strings.Count(p.log.String(), "change withheld"), 1)
+	p.remove("tools.d/a.hcl")
+	p.reload()
+	diff(t, strings.Count(p.log.String(), "change no longer withheld"), 1)
+}
+
 // A file that cannot be read is withheld alone, like one that does not load.
 func TestAnUnreadableFileIsWithheldAlone(t *testing.T) {
 	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/noop.hcl": wasm("noop", "noop.wasm"), "tools.d/noop.wasm": module("1")})

@@ -77,7 +77,6 @@ type watcher struct {
 
 	mu      sync.Mutex // guards below
 	watched places
-	failed  error // why a directory cannot be watched; nil: all are
 }
 
 func newWatcher(skip string) (*watcher, error) {
@@ -90,7 +89,8 @@ func newWatcher(skip string) (*watcher, error) {
 
 // sync watches what decides about dirs, read recursively, and about files, and
 // nothing else. It says whether a directory is watched that was not, in which
-// something may have happened before.
+// something may have happened before. The error tells of directories that cannot be
+// watched; the others are.
 func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 	want := places{}
 	var failed error
@@ -115,10 +115,10 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 	}
 	for dir := range w.watched {
 		if _, ok := want[dir]; !ok {
-			w.fs.Remove(dir) //nolint:errcheck // a directory that is gone is not watched any more
+			_ = w.fs.Remove(dir) // one that was deleted is not watched any more
 		}
 	}
-	w.watched, w.failed = want, failed
+	w.watched = want
 	return grown, failed
 }
 
