@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 )
 
 // accepts says what is wrong with a plain value of the type, "" if nothing.
@@ -64,6 +65,9 @@ func plainType(v any) string {
 }
 
 func isInteger(n json.Number) bool {
+	if _, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
+		return true
+	}
 	f, _, err := big.ParseFloat(n.String(), 10, 512, big.ToNearestEven)
 	return err == nil && f.IsInt()
 }

@@ -51,11 +51,17 @@ var _ Source = Disk{}
 // DirSource gives the [Source] over the file system of the machine.
 func DirSource() Source { return Disk{} }
 
-// ReadFile reads a regular file.
+// maxRead bounds one file in bytes; the largest are modules, whose host bounds them lower.
+const maxRead = 256 << 20
+
+// ReadFile reads a regular file of at most 256 MiB.
 func (Disk) ReadFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
+	}
+	if info.Size() > maxRead {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is larger than " + showSize(maxRead))}
 	}
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is not a regular file")}

@@ -140,3 +140,51 @@ func TestEscapes(t *testing.T) {
 		})
 	}
 }
+
+// TestToolsDirInside reads a tools directory that lies in the configuration directory once.
+func TestToolsDirInside(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "flat")
+	for name, text := range map[string]string{"main.hcl": offline, "tools.d/time.hcl": clock, "state/results/x.hcl": "not = hcl {", "more/t.hcl": "locals {\n  a = 1\n}\n"} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	paths, err := config.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(t.Context(), config.DirSource(), options(paths))
+	fatal(t, cfg, diags)
+	if cfg.Tools["time_now"] == nil || cfg.Models["offline"] == nil {
+		t.Errorf("configuration = %+v", cfg)
+	}
+	for _, dirs := range [][]string{{"tools.d", "tools.d/sub"}, {"."}, {"tools.d", "tools.d"}} {
+		o := options(paths)
+		for _, d := range dirs {
+			o.Paths.ToolsDirs = append(o.Paths.ToolsDirs, filepath.Join(dir, d))
+		}
+		_, diags := config.Load(t.Context(), config.DirSource(), o)
+		if len(diags) == 0 || diags[0].Summary != "Conflicting directories" {
+			t.Errorf("tools directories %v: %v", dirs, diags)
+		}
+	}
+}
+
+func TestSourceRefusesSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, path := range map[string]string{"a device": "/dev/zero", "a directory": dir} {
+		if _, err := config.DirSource().ReadFile(path); err == nil {
+			t.Errorf("%s is read", name)
+		}
+	}
+	big := filepath.Join(dir, "big")
+	write(t, big, "")
+	if err := os.Truncate(big, 1<<40); err != nil {
+		t.Skip("no sparse files here:", err)
+	}
+	if _, err := config.DirSource().ReadFile(big); err == nil {
+		t.Error("a file of a terabyte is read")
+	}
+}

@@ -63,7 +63,7 @@ func Load(ctx context.Context, src Source, o Options) (*Config, hcl.Diagnostics)
 	ld.cache.begin()
 	defer ld.cache.end()
 
-	main := ld.parseDir(ld.paths.ConfigDir, false)
+	main := ld.parseDir(ld.paths.ConfigDir, ld.outsideTools())
 	top := ld.variables(main)
 	ld.allowEarly(main, top)
 	ld.diags = append(ld.diags, ld.locals(top, main)...)
@@ -116,7 +116,7 @@ type unit struct {
 }
 
 func (ld *load) toolsUnit(dir string, top *scope) unit {
-	files := ld.parseDir(dir, true)
+	files := ld.parseDir(dir, nil)
 	s := &scope{ld: ld, vars: top.vars, locals: maps.Clone(top.locals)}
 	ld.diags = append(ld.diags, ld.locals(s, files)...)
 	s.seal()
@@ -208,7 +208,47 @@ func (ld *load) settle() {
 			ld.paths.ToolsDirs = []string{dir} // another error is reported when it is read
 		}
 	}
+	ld.overlaps()
 	ld.context = ld.contextKey()
+}
+
+// outsideTools says which files of the configuration directory are its own: it may hold
+// the tools directory, and the state.
+func (ld *load) outsideTools() func(path string) bool {
+	others := append([]string{ld.paths.State}, ld.paths.ToolsDirs...)
+	if ld.paths.ToolsDirs == nil {
+		others = append(others, filepath.Join(ld.paths.Project, "tools.d"))
+	}
+	return func(path string) bool {
+		return !slices.ContainsFunc(others, func(dir string) bool {
+			return dir != "" && dir != ld.paths.ConfigDir && within(ld.paths.ConfigDir, dir) && within(dir, path)
+		})
+	}
+}
+
+// overlaps drops tools directories whose files would be read twice, and reports them.
+func (ld *load) overlaps() {
+	var kept []string
+	own := filepath.Join(ld.paths.Project, "tools.d")
+	for _, dir := range ld.paths.ToolsDirs {
+		other := ""
+		for _, k := range kept {
+			if within(k, dir) || within(dir, k) {
+				other = k
+			}
+		}
+		if within(dir, ld.paths.ConfigDir) || (within(ld.paths.ConfigDir, dir) && dir != own && ld.o.Paths.ToolsDirs == nil) {
+			other = ld.paths.ConfigDir
+		}
+		if other == "" {
+			kept = append(kept, dir)
+			continue
+		}
+		d := diagnostic(hcl.DiagError, ld.dirRange(dir), "Conflicting directories", fmt.Sprintf("The tools directory %s and the directory %s lie in each other, so that files would be read twice. Keep them beside each other.",
+			relative(ld.paths.Project, dir), relative(ld.paths.Project, other)))
+		ld.diags = append(ld.diags, blamed(hcl.Diagnostics{d}, nil)...)
+	}
+	ld.paths.ToolsDirs = append([]string{}, kept...)
 }
 
 // list lists a directory, once in a load.

@@ -31,6 +31,10 @@ func (l *language) evalProvider(f *frame, b *hclsyntax.Block, o *evaluated) {
 		if u, err := url.Parse(p.BaseURL); p.BaseURL != "" && (err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https")) {
 			f.errorf(attrRange(b, "base_url"), "Invalid base_url", "The address must start with http:// or https://, name a host, and carry no user name or password.")
 		}
+		f.checkHeaders(attrRange(b, "headers"), p.Headers)
+		if !validHeader(p.APIKey.Open()) {
+			f.errorf(attrRange(b, "api_key"), "Invalid api_key", "The key has a line break or another control character, so it cannot be sent in a header. Files are better read with secret_file(), which drops the line break at the end.")
+		}
 	case "script":
 		decode(f, l.script, b, p)
 	case "anthropic":
@@ -67,6 +71,12 @@ func (l *language) evalModel(f *frame, b *hclsyntax.Block, o *evaluated) {
 	}
 	if b.Body.Attributes["context_window"] == nil {
 		m.ContextWindow = defaultWindow
+	}
+	if m.ContextWindow > 0 && m.MaxOutput >= m.ContextWindow {
+		f.errorf(attrRange(b, "max_output"), "Conflicting max_output", "The model may write %d tokens, which is all of its context window of %d: nothing is left to read.", m.MaxOutput, m.ContextWindow)
+	}
+	if m.Retry.Base > m.Retry.Max {
+		f.errorf(b.DefRange(), "Conflicting retry", "The first wait, base, is longer than the longest, max.")
 	}
 	m.Decl = f.decl(b)
 	m.Digest = digestOf(m)

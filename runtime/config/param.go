@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -282,6 +283,11 @@ func less(a, b any) bool {
 	y, ok2 := b.(json.Number)
 	if !ok1 || !ok2 {
 		return false
+	}
+	ix, e1 := strconv.ParseInt(x.String(), 10, 64)
+	iy, e2 := strconv.ParseInt(y.String(), 10, 64)
+	if e1 == nil && e2 == nil {
+		return ix < iy
 	}
 	fx, _, err1 := big.ParseFloat(x.String(), 10, 512, big.ToNearestEven)
 	fy, _, err2 := big.ParseFloat(y.String(), 10, 512, big.ToNearestEven)

@@ -154,8 +154,9 @@ func lineAt(src []byte, at int) string {
 	return string(src[start : at+end])
 }
 
-// parseDir parses all files of a directory, on all cores.
-func (ld *load) parseDir(dir string, tools bool) []*file {
+// parseDir parses the files of a directory, on all cores: those that own picks of the
+// configuration directory, or all of a tools directory, for which own is nil.
+func (ld *load) parseDir(dir string, own func(path string) bool) []*file {
 	paths, err := ld.list(dir)
 	if err != nil {
 		at := ld.dirRange(dir)
@@ -165,8 +166,11 @@ func (ld *load) parseDir(dir string, tools bool) []*file {
 		}
 		ld.diags = append(ld.diags, blamed(hcl.Diagnostics{diagnostic(hcl.DiagError, at, summary, detail)}, nil)...)
 	}
+	if own != nil {
+		paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !own(p) })
+	}
 	files := make([]*file, len(paths))
-	parallel(len(paths), func(i int) { files[i] = ld.parseFile(filepath.Clean(paths[i]), tools) })
+	parallel(len(paths), func(i int) { files[i] = ld.parseFile(filepath.Clean(paths[i]), own == nil) })
 	for _, f := range files {
 		ld.diags = append(ld.diags, f.diags...)
 		ld.half = append(ld.half, f.half...)

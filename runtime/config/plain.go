@@ -109,6 +109,9 @@ func abs(n int) int {
 // numberText is the shortest exact text of a number.
 func numberText(v cty.Value) string {
 	f := v.AsBigFloat()
+	if n, acc := f.Int64(); acc == big.Exact {
+		return strconv.FormatInt(n, 10)
+	}
 	if e := f.MantExp(nil); f.IsInf() || e > 256 || e < -256 {
 		return f.Text('g', -1)
 	}

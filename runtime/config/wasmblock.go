@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/hermes-runtime/hermes/runtime/config/funcs"
+	"github.com/hermes-runtime/hermes/runtime/secret"
 )
 
 // traverser and traverserName keep hcl out of shape.go.
@@ -121,6 +122,7 @@ func grantField() *field[wasmBlock] {
 			g := HTTPGrant{}
 			decode(f, http, b, &g)
 			f.checkOrigins(b, g.Hosts)
+			f.checkHeaders(attrRange(b, "headers"), g.Headers)
 			w.Grants.HTTP = append(w.Grants.HTTP, g)
 		case "files":
 			g := FilesGrant{}
@@ -190,6 +192,32 @@ func (f *frame) checkOrigins(b *hclsyntax.Block, hosts []string) {
 	if len(hosts) == 0 && b.Body.Attributes["hosts"] != nil && !f.poisoned && !f.bad {
 		f.errorf(attrRange(b, "hosts"), "Invalid hosts", "Name at least one host, or remove the grant.")
 	}
+}
+
+// checkHeaders reports what net/http would refuse at every request.
+func (f *frame) checkHeaders(at hcl.Range, headers map[string]any) {
+	for _, name := range sortedKeys(headers) {
+		value, ok := headers[name].(string)
+		if s, is := headers[name].(secret.Value); is {
+			value, ok = s.Open(), true
+		}
+		switch {
+		case !headerName(name):
+			f.errorf(at, "Invalid headers", "%q is not the name of a header.", name)
+		case ok && !validHeader(value):
+			f.errorf(at, "Invalid headers", "The value of the header %q has a line break or another control character.", name)
+		}
+	}
+}
+
+func headerName(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	}) < 0
+}
+
+func validHeader(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
 
 func (f *frame) checkMount(b *hclsyntax.Block, g *FilesGrant, others []FilesGrant) {
