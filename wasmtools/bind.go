@@ -360,8 +360,9 @@ func (t *Tool) grantBlock() string {
 		}
 	}
 	quoted := make([]string, 0, len(hosts))
+	literal := strings.NewReplacer("${", "$${", "%{", "%%{") // hosts are the module's words
 	for _, h := range hosts {
-		quoted = append(quoted, fmt.Sprintf("%q", h))
+		quoted = append(quoted, literal.Replace(fmt.Sprintf("%q", h)))
 	}
 	return "  grant \"http\" {\n    hosts = [" + strings.Join(quoted, ", ") + "]\n  }\n"
 }

@@ -134,6 +134,17 @@ or, if the module works without, set optional = true there.`
 	}
 }
 
+// TestGrantBlockIsLiteral: what a module says of itself is no template.
+func TestGrantBlockIsLiteral(t *testing.T) {
+	m := command(enc.Import{Module: "hermes_http", Name: "fetch", Params: []byte{enc.I32, enc.I32}, Results: []byte{enc.I32}})
+	m.Extra = [][]byte{enc.Custom("hermes.tool", []byte(`{"abi":1,"wants":[{"capability":"http","hosts":["${env.KEY}\""]}]}`))}
+	rep, err := Inspect(m.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBind(t, open(t, Options{}).Check(rep, Spec{}), "", `hosts = ["$${env.KEY}\""]`)
+}
+
 // TestOptional: a call to a capability without a grant answers EACCES and is audited.
 func TestOptional(t *testing.T) {
 	var l logs

@@ -3,6 +3,7 @@ package wasmtools
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,6 +63,10 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	if n := int64(len(tc.Arguments)); n > t.limits.Input {
 		return tool.Result{}, fault.New(fault.TooLarge, "the arguments have %d bytes; the tool accepts %s", n, bytesText(t.limits.Input))
 	}
+	args := tc.Arguments
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
 	c := newCall(ctx, t, t.module.program)
 	c.id = tc.ID
 	c.log = t.log.With("call", tc.ID)
@@ -70,9 +75,9 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	if t.report.ABI == module.Reactor {
-		return c.reactor(tc)
+		return c.reactor(tc, args)
 	}
-	return c.command(tc)
+	return c.command(args)
 }
 
 func newCall(ctx context.Context, t *Tool, p *program) *call {

@@ -14,8 +14,8 @@ import (
 )
 
 // command runs a filter: arguments on stdin, result on stdout, an exit code.
-func (c *call) command(tc *tool.Call) (tool.Result, error) {
-	c.stdin = newReader(tc.Arguments)
+func (c *call) command(args []byte) (tool.Result, error) {
+	c.stdin = newReader(args)
 	err := c.start()
 	if cut := c.ended(); cut != nil {
 		return tool.Result{}, cut

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -120,4 +121,24 @@ func invoke(ctx context.Context, tb testing.TB, tl *Tool, args any) (string, err
 	}
 	res, err := tl.Call(ctx, &tool.Call{ID: "call-1", Tool: tl.name, Arguments: json.RawMessage(b), Agent: "a", Session: "s", Run: "r", IdempotencyKey: "r/1"})
 	return string(res.JSON), err
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// op is the arguments of the probe.
+type op map[string]any
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("counting descriptors needs /proc")
+	}
+	all, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(all)
 }

@@ -1,9 +1,10 @@
+//go:build unix
+
 package wasmtools
 
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,13 +41,6 @@ func jail(t *testing.T) (top string) {
 	return top
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // tree lists what is below dir, with contents.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -61,8 +55,6 @@ func tree(t *testing.T, dir string) map[string]string {
 	}))
 	return out
 }
-
-type op map[string]any
 
 // TestEscapes tries to leave the mount in every way, read-only and writable. None may
 // read the secret, and nothing outside may change.
@@ -210,16 +202,6 @@ func TestOpenFiles(t *testing.T) {
 			t.Errorf("%d descriptors before, %d after", before, after)
 		}
 	})
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("counting descriptors needs /proc")
-	}
-	all, err := os.ReadDir("/proc/self/fd")
-	check(t, err)
-	return len(all)
 }
 
 // TestReplacedDirectory: the directory of a grant is looked up for each call.

@@ -51,8 +51,8 @@ func reactorEntry(rep *module.Report) error {
 }
 
 // reactor calls hermes_call in an initialised instance.
-func (c *call) reactor(tc *tool.Call) (tool.Result, error) {
-	if err := c.setInput(tc); err != nil {
+func (c *call) reactor(tc *tool.Call, args json.RawMessage) (tool.Result, error) {
+	if err := c.setInput(tc, args); err != nil {
 		return tool.Result{}, err
 	}
 	code, err := c.invoke(abi.ExportCall)
@@ -75,13 +75,10 @@ func (c *call) reactor(tc *tool.Call) (tool.Result, error) {
 	return tool.Result{}, c.faulty(nil, "hermes_call returned %d", code)
 }
 
-func (c *call) setInput(tc *tool.Call) error {
-	in := reactorInput{Tool: c.tool.inModule, Arguments: tc.Arguments, Call: callInput{
+func (c *call) setInput(tc *tool.Call, args json.RawMessage) error {
+	in := reactorInput{Tool: c.tool.inModule, Arguments: args, Call: callInput{
 		ID: tc.ID, Agent: tc.Agent, Session: tc.Session, Run: tc.Run, IdempotencyKey: tc.IdempotencyKey,
 	}}
-	if len(in.Arguments) == 0 {
-		in.Arguments = json.RawMessage("{}")
-	}
 	if deadline, ok := c.ctx.Deadline(); ok {
 		in.Call.DeadlineMS = max(1, time.Until(deadline).Milliseconds())
 	}

@@ -106,6 +106,8 @@ func TestErrors(t *testing.T) {
 		wantFault(t, err, fault.Invalid, "éé")
 		_, err = invoke(t.Context(), t, tl, `{"do":"fail","text":""}`)
 		wantFault(t, err, fault.Invalid, "the tool")
+		_, err = invoke(t.Context(), t, tl, "") // no arguments are no malformed ones
+		wantFault(t, err, fault.Invalid, `cannot do ""`)
 		_, err = invoke(t.Context(), t, tl, `{"do":5}`)
 		wantFault(t, err, fault.Invalid, "the arguments do not fit")
 	})
