@@ -1,7 +1,7 @@
 package reload
 
 import (
-	"log/slog"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -24,12 +24,22 @@ func (r *Reloader) log(s *settlement, before []Stale, out Outcome) {
 	for _, b := range before {
 		was[b.Path] = b
 	}
+	beside := 0
 	for _, st := range out.Stale {
-		if b, ok := was[st.Path]; !ok || !sameReasons(b, st) {
+		b, known := was[st.Path]
+		delete(was, st.Path)
+		switch {
+		case known && sameReasons(b, st), st.Refused:
+		case st.With != "":
+			beside++
+		default:
 			r.logStale(st)
 		}
-		delete(was, st.Path)
 	}
+	if beside > 0 {
+		r.o.Log.Warn("changes withheld", "with", relative(s.with, r.o.Load.Paths.Project), "changes", beside)
+	}
+	r.logRefused(before, out.Stale)
 	for _, path := range sortedKeys(was) {
 		r.o.Log.Info("change no longer withheld", "path", path)
 	}
@@ -37,12 +47,20 @@ func (r *Reloader) log(s *settlement, before []Stale, out Outcome) {
 
 // logStale warns of one withheld change, a line for each reason.
 func (r *Reloader) logStale(st Stale) {
-	if st.With != "" {
-		r.o.Log.Warn("change withheld", "path", st.Path, "change", string(st.Change), "with", st.With)
-	}
 	for _, d := range st.Diagnostics {
-		attrs := append([]any{"path", st.Path, "change", string(st.Change), "refused", st.Refused}, r.attrs(d)...)
-		r.o.Log.Warn("change withheld", attrs...)
+		r.o.Log.Warn("change withheld", append([]any{"path", st.Path, "change", string(st.Change)}, r.attrs(d)...)...)
+	}
+}
+
+// logRefused warns of a candidate that was refused as a whole, unless it was before,
+// for the same reasons.
+func (r *Reloader) logRefused(before, now []Stale) {
+	i := slices.IndexFunc(now, func(s Stale) bool { return s.Refused })
+	if i < 0 || slices.ContainsFunc(before, func(b Stale) bool { return b.Refused && sameReasons(b, now[i]) }) {
+		return
+	}
+	for _, d := range now[i].Diagnostics {
+		r.o.Log.Warn("candidate refused", append([]any{"changes", len(now)}, r.attrs(d)...)...)
 	}
 }
 
@@ -51,19 +69,11 @@ func (r *Reloader) attrs(d *hcl.Diagnostic) []any {
 	o := report(hcl.Diagnostics{d}, r.o.Load.Paths.Project)[0]
 	out := []any{"summary", o.Summary, "detail", o.Detail}
 	if o.Path != "" {
-		out = append(out, slog.String("file", o.Path), slog.Int("line", o.Line))
+		out = append(out, "file", o.Path, "line", o.Line)
 	}
 	return out
 }
 
 func sameReasons(a, b Stale) bool {
-	if a.With != b.With || a.Refused != b.Refused || len(a.Report) != len(b.Report) {
-		return false
-	}
-	for i := range a.Report {
-		if a.Report[i] != b.Report[i] {
-			return false
-		}
-	}
-	return true
+	return a.With == b.With && a.Refused == b.Refused && slices.Equal(a.Report, b.Report)
 }

@@ -570,6 +570,8 @@ func TestStartUpIsStrictAnyErrorEndsIt(t *testing.T) {
 	if len(summaries(out.Diagnostics, hcl.DiagError)) < 2 {
 		t.Errorf("not all errors are told: %v", out.Report)
 	}
+	diff(t, out.Stale, nil)
+	diff(t, strings.Contains(p.log.String(), "withheld") || strings.Contains(p.log.String(), "refused"), false)
 	if _, _, err := p.holder.Acquire(); err == nil {
 		t.Error("a generation is live")
 	}

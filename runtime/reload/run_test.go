@@ -270,6 +270,16 @@ func TestANewToolsDirectoryIsLoadedAndWatched(t *testing.T) {
 	until(t, "the other change", func() bool { return maps.Equal(p.offered(), map[string]string{"a": "Two.", "b": "Two."}) })
 }
 
+// The block that names a tools directory is to blame if there is none.
+func TestATypoInToolsDirsIsBlamedOnItsFile(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")})
+	p.write("agents/runtime.hcl", "runtime {\n  tools_dirs = [\"../tools.d\", \"../tolls.d\"]\n}\n")
+	p.remove("tools.d/b.hcl")
+	out := p.reload()
+	diff(t, p.stale(out), map[string]string{"agents/runtime.hcl": "added: Missing directory"})
+	diff(t, p.names(), []string{"a"})
+}
+
 // Tools directories that are gone have no files, whether they are named or not.
 func TestADeletedToolsDirectoryTakesItsToolsAway(t *testing.T) {
 	named := "runtime {\n  tools_dirs = [\"../tools.d\"]\n}\n"
@@ -294,6 +304,18 @@ func TestTheLogSaysOnceWhatIsWithheld(t *testing.T) {
 	p.remove("tools.d/a.hcl")
 	p.reload()
 	diff(t, strings.Count(p.log.String(), "change no longer withheld"), 1)
+	p.write("agents/model.hcl", typo)
+	p.write("tools.d/b.hcl", native("b", "One."))
+	p.write("tools.d/c.hcl", native("c", "One."))
+	for range 2 {
+		p.reload()
+	}
+	diff(t, strings.Count(p.log.String(), `msg="changes withheld" with=agents/model.hcl changes=2`), 1)
+	p.r.o.load = failing(p.r.o.load)
+	for range 2 {
+		p.reload()
+	}
+	diff(t, strings.Count(p.log.String(), `msg="candidate refused" changes=3 summary="Invalid weather"`), 1)
 }
 
 // A file that cannot be read is withheld alone, like one that does not load.

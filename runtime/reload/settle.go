@@ -203,8 +203,11 @@ func errorsOf(diags hcl.Diagnostics) hcl.Diagnostics {
 }
 
 // stale lists the changes that are not in force afterwards, given those that were not
-// before.
+// before. A strict start that failed has no generation for anything to be stale beside.
 func (s *settlement) stale(before []Stale, now time.Time) []Stale {
+	if s.strict {
+		return nil
+	}
 	since := map[string]time.Time{}
 	for _, b := range before {
 		since[b.Path] = b.Since
