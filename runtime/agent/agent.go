@@ -153,6 +153,13 @@ func (l *Loop) Load() int {
 	return len(l.active)
 }
 
+// Closing says that Close was called: no new run is taken.
+func (l *Loop) Closing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closing
+}
+
 // ErrShutdown is the cause with which runs are canceled when the process stops.
 var ErrShutdown = fault.New(fault.Canceled, "the server is stopping")
 

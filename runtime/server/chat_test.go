@@ -79,6 +79,7 @@ type completion struct {
 type message struct {
 	Role      string  `json:"role"`
 	Content   *string `json:"content"`
+	Reasoning string  `json:"reasoning_content"`
 	ToolCalls []call  `json:"tool_calls"`
 }
 
@@ -117,15 +118,16 @@ func (w *world) chat(body string, edits ...edit) (completion, reply) {
 
 // streamed is what a stream said, put together as clients do.
 type streamed struct {
-	text   string
-	calls  []call
-	finish []string
-	hermes []string
-	usage  []string
-	ids    map[string]bool
-	chunks int
-	err    *wireError
-	done   bool
+	text    string
+	calls   []call
+	finish  []string
+	hermes  []string
+	thought string
+	usage   []string
+	ids     map[string]bool
+	chunks  int
+	err     *wireError
+	done    bool
 }
 
 // stream sends a request and reads the stream, validating every chunk.
@@ -193,6 +195,7 @@ func (s *streamed) add(t *testing.T, data []byte) {
 		if choice.Delta.Content != nil {
 			s.text += *choice.Delta.Content
 		}
+		s.thought += choice.Delta.Reasoning
 		for _, d := range choice.Delta.ToolCalls {
 			s.addCall(t, d)
 		}

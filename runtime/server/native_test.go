@@ -3,8 +3,10 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-runtime/hermes/runtime/check"
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
@@ -81,6 +84,38 @@ func TestStatus(t *testing.T) {
 	out := decode[reload.Outcome](t, w.do("POST", "/api/reload", `{}`).want(t, 200))
 	if out.Trigger != reload.TriggerAPI || len(out.Stale) != 1 || out.Stale[0].Report[0].Summary != "Unknown toolset" {
 		t.Errorf("outcome: %+v", out)
+	}
+}
+
+// TestReadyWhileStopping: whoever balances load is told before the listener closes.
+func TestReadyWhileStopping(t *testing.T) {
+	w := newWorld(t).start()
+	w.do("GET", "/readyz", "").want(t, http.StatusOK)
+	w.loop.Close(t.Context())
+	w.do("GET", "/readyz", "").want(t, http.StatusServiceUnavailable)
+	w.do("GET", "/healthz", "").want(t, http.StatusOK)
+	w.do("POST", "/v1/chat/completions", `{"model":"a","messages":[{"role":"user","content":"x"}]}`).want(t, http.StatusServiceUnavailable)
+	if st := decode[api.Status](t, w.do("GET", "/api/status", "").want(t, 200)); !st.Stopping {
+		t.Error("status does not say that the server stops")
+	}
+}
+
+// TestUndeclared: a module that no file names is what a forgotten file looks like.
+func TestUndeclared(t *testing.T) {
+	w := newWorld(t)
+	project := t.TempDir()
+	for _, name := range []string{"tools.d/named.wasm", "tools.d/deep/forgotten.wasm", "tools.d/text.hcl"} {
+		path := filepath.Join(project, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.paths = config.Paths{Project: project, ToolsDirs: []string{filepath.Join(project, "tools.d"), filepath.Join(project, "absent")}}
+	w.declared = map[tool.Name]*config.Tool{"named": {Wasm: &config.Wasm{Module: filepath.Join(project, "tools.d", "named.wasm")}}}
+	w.start()
+	st := decode[api.Status](t, w.do("GET", "/api/status", "").want(t, 200))
+	if diff := cmp.Diff([]string{"tools.d/deep/forgotten.wasm"}, st.Undeclared); diff != "" {
+		t.Errorf("undeclared (-want +got):\n%s", diff)
 	}
 }
 

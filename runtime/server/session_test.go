@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -20,13 +22,13 @@ func user(text string) m      { return m{"role": "user", "content": text} }
 func assistant(text string) m { return m{"role": "assistant", "content": text} }
 
 // say sends messages in a session and gives the answer's text and its session.
-func (w *world) say(session string, messages ...m) (string, string) {
+func (w *world) say(id string, messages ...m) (string, string) {
 	w.t.Helper()
 	body, err := json.Marshal(m{"model": "a", "messages": messages})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c, r := w.chat(string(body), header("Hermes-Session", session))
+	c, r := w.chat(string(body), header("Hermes-Session", id))
 	return *c.Choices[0].Message.Content, r.Header.Get("Hermes-Session")
 }
 
@@ -142,6 +144,9 @@ func TestMixedCalls(t *testing.T) {
 	_, finish, again := w.ask(false, history("red"), as("one"))
 	if finish != "stop" || again == id {
 		t.Errorf("finish %q, session %q", finish, again)
+	}
+	if s := decode[session.Session](t, w.do("GET", "/api/sessions/"+again, "", as("one"))); !s.Hidden || time.Until(s.Expires) < 23*time.Hour {
+		t.Errorf("the branch of a hidden session: %+v", s)
 	}
 	var results []string
 	for _, row := range w.messages(again) {

@@ -84,6 +84,9 @@ type world struct {
 	delay  time.Duration
 	conf   config.Server
 	models map[string]model.Provider // by agent, instead of the script
+
+	paths    config.Paths
+	declared map[tool.Name]*config.Tool
 }
 
 // newWorld declares agents a and b; call start to serve.
@@ -195,7 +198,7 @@ func (w *world) swap() {
 	w.number++
 	reg := registry.Seal(slices.Collect(maps.Values(w.tools)), nil, w.checks)
 	s := &snapshot.Snapshot{
-		Number: w.number, Time: time.Now(), Config: &config.Config{Server: w.conf}, Registry: reg,
+		Number: w.number, Time: time.Now(), Config: &config.Config{Server: w.conf, Paths: w.paths, Tools: w.declared}, Registry: reg,
 		Agents: map[string]*snapshot.Agent{}, Models: map[string]*snapshot.Model{},
 	}
 	for name, ag := range w.agents {

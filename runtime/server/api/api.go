@@ -61,8 +61,6 @@ type Options struct {
 	Reloader  Reloader
 	Checks    Checks
 	Log       *slog.Logger
-	// Stopping says that no new work is taken; nil: never.
-	Stopping func() bool
 	// Version is the program's; Started when it was started.
 	Version string
 	Started time.Time
@@ -73,9 +71,6 @@ type handler struct{ Options }
 
 // Routes are the entries of the server's table.
 func Routes(o Options) []route.Route {
-	if o.Stopping == nil {
-		o.Stopping = func() bool { return false }
-	}
 	h := &handler{o}
 	return slices.Concat(h.healthRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), []route.Route{{
 		Method: http.MethodGet, Pattern: "/api/openapi.json", Access: route.User, Handle: h.openapi,

@@ -41,7 +41,7 @@ func (h *handler) healthz(w http.ResponseWriter, _ *http.Request) error {
 
 func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) error {
 	switch {
-	case h.Stopping():
+	case h.Loop.Closing():
 		return fault.New(fault.Unavailable, "the server is stopping")
 	case h.Holder.Number() == 0:
 		return fault.New(fault.Unavailable, "no generation is live: the server is starting")

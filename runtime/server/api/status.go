@@ -77,7 +77,7 @@ func (h *handler) status(w http.ResponseWriter, _ *http.Request) error {
 	st := h.Reloader.Status()
 	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
 	return route.WriteJSON(w, http.StatusOK, Status{
-		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Stopping(), Load: Load{h.Loop.Load()},
+		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
 		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Undeclared: undeclared(lease.Config),
 	})

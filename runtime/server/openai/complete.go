@@ -79,7 +79,9 @@ func (a *answer) left(ctx context.Context) {
 		return
 	}
 	wish := a.running.OnDisconnect
-	if wish == "cancel" || wish == "" && a.session == "" {
+	cancel := wish == "cancel" || wish == "" && a.session == ""
+	a.Log.Debug("client left", "run", a.running.ID, "session", a.running.Session, "cancel", cancel)
+	if cancel {
 		a.running.Cancel(errLeft)
 	}
 }

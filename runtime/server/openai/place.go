@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/agent"
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -50,6 +51,9 @@ func (h *handler) startNew(ctx context.Context, t agent.Turn, q *request) (*agen
 	t.Input = messages(q.items, nil)
 	return h.Loop.Start(ctx, t)
 }
+
+// hiddenTTL is how long a hidden branch is kept, as the loop keeps hidden sessions.
+const hiddenTTL = 24 * time.Hour
 
 // target is a session to go on in. cut says how many of its items are kept and how many
 // of the request's they stand for.
@@ -110,7 +114,10 @@ func (h *handler) startBranch(ctx context.Context, t agent.Turn, s session.Sessi
 		return nil, err
 	}
 	branch := session.Session{
-		ID: newID("ses"), Owner: t.Principal.Name, Agent: t.Agent, Title: s.Title, Hidden: s.Hidden, Expires: s.Expires,
+		ID: newID("ses"), Owner: t.Principal.Name, Agent: t.Agent, Title: s.Title, Hidden: s.Hidden,
+	}
+	if s.Hidden {
+		branch.Expires = time.Now().Add(hiddenTTL)
 	}
 	if err := h.Sessions.Branch(ctx, at.scope, s.ID, at.seq, branch); err != nil {
 		return nil, err

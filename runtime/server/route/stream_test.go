@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -228,27 +229,29 @@ func TestSlowBody(t *testing.T) {
 			}
 		})
 	})
-	synctest.Test(t, func(t *testing.T) {
-		ended := make(chan error, 1)
-		piped(t, func(w http.ResponseWriter, r *http.Request) {
-			if _, err := ReadBody(w, r); err != nil {
-				t.Error(err)
-			}
-			select {
-			case <-r.Context().Done():
-				ended <- context.Cause(r.Context())
-			case <-time.After(time.Hour):
-				ended <- nil
-			}
-		}, func(c net.Conn) {
-			if _, err := c.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-ended; err != nil {
-				t.Errorf("the request ended while it was worked on: %v", err)
-			}
+	for _, body := range []string{"", "abc"} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan error, 1)
+			piped(t, func(w http.ResponseWriter, r *http.Request) {
+				if _, err := ReadBody(w, r); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-r.Context().Done():
+					ended <- context.Cause(r.Context())
+				case <-time.After(time.Hour):
+					ended <- nil
+				}
+			}, func(c net.Conn) {
+				if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-ended; err != nil {
+					t.Errorf("body %q: the request ended while it was worked on: %v", body, err)
+				}
+			})
 		})
-	})
+	}
 }
 
 func TestErrorShapes(t *testing.T) {
