@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -565,4 +566,76 @@ func TestDisabled(t *testing.T) {
 	if len(cfg.Tools) != 0 {
 		t.Errorf("tools = %v", cfg.Tools)
 	}
+}
+
+// TestSensitiveLeaves looks at what a function gets of values that are sensitive in part.
+func TestSensitiveLeaves(t *testing.T) {
+	body := `{
+        object = local.object
+        whole  = sensitive({ a = ["x", 1], b = null })
+        number = length(local.key)
+        choice = local.key == "x" ? "yes" : "no"
+        late   = { x = "${args.city}${local.object.key}", y = args.city }
+      }`
+	cfg := load(t, "KEY=hunter2-hunter2", map[string]string{
+		"tools.d/a.hcl": fmt.Sprintf(request, body),
+		"tools.d/b.hcl": "locals {\n  object = { key = local.key, open = \"o\", list = [local.key, \"p\"] }\n}\n",
+	})
+	got := cfg.Tools["ask"].Native.Config["body"].(map[string]any)
+	open := func(v any) string {
+		s, ok := v.(secret.Value)
+		if !ok {
+			t.Errorf("%v (%T) is not secret", v, v)
+		}
+		return s.Open()
+	}
+	object := got["object"].(map[string]any)
+	list := object["list"].([]any)
+	whole := got["whole"].(map[string]any)
+	values := []string{open(object["key"]), open(list[0]), open(whole["a"].([]any)[0]), open(whole["a"].([]any)[1]), open(got["number"]), open(got["choice"])}
+	if diff := cmp.Diff([]string{"hunter2-hunter2", "hunter2-hunter2", "x", "1", "15", "no"}, values); diff != "" {
+		t.Error(diff)
+	}
+	if object["open"] != "o" || list[1] != "p" || whole["b"] != nil {
+		t.Errorf("what is open is %v", got)
+	}
+	s := late.NewScope(map[string]any{"args": json.RawMessage(`{"city":"Oslo"}`)})
+	l := got["late"].(map[string]any)
+	x, err := l["x"].(late.Expr).Eval(s)
+	if y, yerr := l["y"].(late.Expr).Eval(s); err != nil || yerr != nil || open(x) != "Oslohunter2-hunter2" || y != "Oslo" {
+		t.Errorf("late: %v, %v, %v, %v", x, err, y, yerr)
+	}
+	if printed := fmt.Sprintf("%v %+v %#v", got, got, got); strings.Contains(printed, "hunter2") {
+		t.Errorf("printed: %s", printed)
+	}
+}
+
+// TestConcurrent loads with one cache and evaluates one expression from many goroutines.
+func TestConcurrent(t *testing.T) {
+	body := `{ all = join(",", [for t in coalesce(args.tags, []) : upper(t)]), splat = [args.at][*].lat }`
+	o := options(project(t, map[string]string{"tools.d/a.hcl": fmt.Sprintf(request, body)}))
+	o.LookupEnv, o.Cache = environment("KEY=hunter2-hunter2"), config.NewCache()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			cfg, diags := config.Load(t.Context(), config.DirSource(), o)
+			if diags.HasErrors() {
+				t.Error(diags)
+				return
+			}
+			body := cfg.Tools["ask"].Native.Config["body"].(map[string]any)
+			for i := range 50 {
+				s := late.NewScope(map[string]any{"args": json.RawMessage(fmt.Sprintf(`{"city":"x","tags":["a%d","b"],"at":{"lat":%d}}`, i, i))})
+				all, err := body["all"].(late.Expr).Eval(s)
+				if err != nil || all != fmt.Sprintf("A%d,B", i) {
+					t.Errorf("all = %v, %v", all, err)
+				}
+				splat, err := body["splat"].(late.Expr).Eval(s)
+				if diff := cmp.Diff([]any{json.Number(fmt.Sprint(i))}, splat); err != nil || diff != "" {
+					t.Errorf("splat: %v\n%s", err, diff)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

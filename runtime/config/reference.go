@@ -21,6 +21,7 @@ func WriteReference(w io.Writer) error {
 	} {
 		d.write(&b, "###")
 	}
+	fmt.Fprintf(&b, "Further blocks are reserved, and refused until they exist: %s.\n\n", codes(sortedKeys(laterBlocks())))
 	fmt.Fprintf(&b, "### Functions\n\nPure functions, which late expressions may use too: %s.\n\nFunctions that read files or the environment, at load only: %s.\n", codes(sortedKeys(funcs.Pure())), codes(funcs.HostedNames()))
 	_, err := w.Write(b.Bytes())
 	return err
