@@ -263,11 +263,29 @@ func (s *subscription) page() (bool, error) {
 		if err := json.Unmarshal(r.Body, &e); err != nil {
 			return false, fault.Wrap(fault.Internal, err, "event %d of run %q cannot be read from the store", r.Seq, r.Run)
 		}
-		if !s.deliver(e) {
+		if !s.remembered(e.Seq) || !s.deliver(e) {
 			return false, nil
 		}
 	}
 	return len(rows) == page, nil
+}
+
+// remembered delivers what is in memory and not in the store any more, up to number
+// upTo: deltas of a run that completed while the store was asked. It says whether to
+// go on.
+func (s *subscription) remembered(upTo int64) bool {
+	if upTo <= s.next || !s.topic.has(s.next) {
+		return true
+	}
+	for _, e := range s.topic.from(s.next).events {
+		if e.Seq >= upTo {
+			break
+		}
+		if !s.deliver(e) {
+			return false
+		}
+	}
+	return true
 }
 
 // deliver hands over one event and says whether to go on. After a gap, deltas are left
