@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -435,14 +436,35 @@ func parallel(n int, do func(i int)) {
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	var first atomic.Pointer[panicked]
 	for range workers {
 		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					first.CompareAndSwap(nil, newPanicked(p))
+				}
+			}()
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				do(int(i))
 			}
 		})
 	}
 	wg.Wait()
+	if p := first.Load(); p != nil {
+		panic(p)
+	}
 }
+
+// panicked is a panic of a worker, which goes on where the load was called: there it
+// can be contained.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func newPanicked(value any) *panicked { return &panicked{value, debug.Stack()} }
+
+// String renders the panic with the worker's stack.
+func (p *panicked) String() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
 func toolName(s string) tool.Name { return tool.Name(s) }

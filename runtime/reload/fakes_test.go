@@ -10,8 +10,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
-type ctx = context.Context
-
 // failing adds an error that depends on no input.
 func failing(load loadFunc) loadFunc {
 	return func(ctx context.Context, src config.Source, o config.Options) (*config.Config, hcl.Diagnostics) {

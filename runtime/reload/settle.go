@@ -2,6 +2,7 @@ package reload
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -68,7 +69,7 @@ func (s *settlement) run(ctx context.Context) error {
 func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, snap *snapshot.Snapshot, diags hcl.Diagnostics) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Log.Error("panic while loading", "panic", p, "stack", string(debug.Stack()))
+			s.o.Log.Error("panic while loading", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			cfg, snap, diags = nil, nil, hcl.Diagnostics{{
 				Severity: hcl.DiagError,
 				Summary:  "Unsupported configuration",
