@@ -80,6 +80,7 @@ func TestReloadWork(t *testing.T) {
 		"tools.d/uses.hcl": named("uses", "  emoji = local.emoji\n"), "tools.d/env.hcl": named("env", "  emoji = env(\"EMOJI\", \"\")\n"),
 		"tools.d/file.hcl": named("file", "  emoji = trimspace(file(\"emoji.txt\"))\n"), "tools.d/emoji.txt": "f\n",
 		"tools.d/exists.hcl": named("exists", "  emoji = fileexists(\"maybe.txt\") ? \"y\" : \"n\"\n"),
+		"tools.d/whole.hcl":  named("whole", "  emoji = local[\"emoji\"] == \"e\" ? jsonencode(local) : jsonencode(var)\n"),
 		"tools.d/two.hcl":    named("first", "") + named("second", ""),
 	}
 	for i := range 20 {
@@ -99,10 +100,11 @@ func TestReloadWork(t *testing.T) {
 		{"the second block of a file", func(r *reloader) { r.write("tools.d/two.hcl", named("first", "")+named("second", "  emoji = \"x\"\n")) }, config.Stats{Parses: 1, Evaluations: 1}, []tool.Name{"second"}},
 		{"a local", func(r *reloader) {
 			r.write("agents/main.hcl", strings.Replace(files["agents/main.hcl"], `"e"`, `"E"`, 1))
-		}, config.Stats{Parses: 1, Evaluations: 1}, []tool.Name{"uses"}},
-		{"a local nobody uses", func(r *reloader) {
+		}, config.Stats{Parses: 1, Evaluations: 2}, []tool.Name{"uses", "whole"}},
+		{"a comment", func(r *reloader) { r.write("agents/main.hcl", files["agents/main.hcl"]+"# more\n") }, config.Stats{Parses: 1}, nil},
+		{"a local, seen by who uses all", func(r *reloader) {
 			r.write("agents/main.hcl", strings.Replace(files["agents/main.hcl"], `"o"`, `"O"`, 1))
-		}, config.Stats{Parses: 1}, nil},
+		}, config.Stats{Parses: 1, Evaluations: 1}, []tool.Name{"whole"}},
 		{"the environment", func(r *reloader) { r.env["EMOJI"] = "n" }, config.Stats{Evaluations: 1}, []tool.Name{"env"}},
 		{"a file that is read", func(r *reloader) { r.write("tools.d/emoji.txt", "g") }, config.Stats{Evaluations: 1}, []tool.Name{"file"}},
 		{"a file that was not there", func(r *reloader) { r.write("tools.d/maybe.txt", "g") }, config.Stats{Evaluations: 1}, []tool.Name{"exists"}},
@@ -127,6 +129,7 @@ func TestReloadWork(t *testing.T) {
 					}
 				}
 			}
+			slices.Sort(moved)
 			if diff := cmp.Diff(tt.moved, moved); diff != "" {
 				t.Errorf("changed tools (-want +got):\n%s", diff)
 			}

@@ -73,6 +73,9 @@ func nearest(name string, names []string) string {
 			continue
 		}
 		d := distance(plainName(name), plainName(n))
+		if d > 0 && d >= min(len(name), len(n)) {
+			continue // nothing is left of it
+		}
 		if d < least || (d == least && best != "" && n < best) {
 			best, least = n, d
 		}

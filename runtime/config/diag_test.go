@@ -30,7 +30,7 @@ func natives() []hostfuncs.Func {
 		{
 			Name: "file.read", Description: "Reads a file.",
 			Params: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["path"],"properties":{"path":{"type":"string"},"limit":{"type":"integer"}}}`),
-			Config: []hostfuncs.Attr{{Name: "root", Doc: "Where.", Type: hostfuncs.String, Required: true}, {Name: "max", Doc: "How much.", Type: hostfuncs.Size, Default: int64(1 << 20)}},
+			Config: []hostfuncs.Attr{{Name: "root", Doc: "Where.", Type: hostfuncs.Path, Required: true}, {Name: "max", Doc: "How much.", Type: hostfuncs.Size, Default: int64(1 << 20)}},
 			Traits: tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
 		},
 		{

@@ -168,18 +168,14 @@ func (l *linker) aliases() {
 	maps.Copy(l.all["toolset"], owner)
 }
 
-// element is where the i-th element of a list attribute stands; the attribute itself if
-// that is not known.
+// element is where the i-th element of a list attribute stands; the whole value if that
+// is not known, and the block without one.
 func (o *evaluated) element(attr string, i int) hcl.Range {
-	if list := o.elements[attr]; i < len(list) {
+	switch list := o.elements[attr]; {
+	case i < len(list):
 		return list[i]
-	}
-	return o.attr(attr)
-}
-
-func (o *evaluated) attr(name string) hcl.Range {
-	if r, ok := o.attrs[name]; ok {
-		return r
+	case len(list) > 0:
+		return list[0]
 	}
 	return o.rng
 }

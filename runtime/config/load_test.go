@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -638,4 +639,23 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestLargeFiles bounds what a load reads into its language.
+func TestLargeFiles(t *testing.T) {
+	big := "# " + strings.Repeat("x", 5<<20) + "\n"
+	o := options(project(t, map[string]string{"agents/big.hcl": big, "agents/a.hcl": "locals {\n  a = file(\"big.hcl\")\n}\n"}))
+	_, diags := config.Load(t.Context(), config.DirSource(), o)
+	if len(diags) != 2 || diags[0].Summary != "Invalid file" || diags[1].Summary != "Invalid file" {
+		t.Errorf("diagnostics: %v", diags)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cfg, diags := config.Load(ctx, config.DirSource(), options(project(t, map[string]string{"agents/a.hcl": offline})))
+	if cfg == nil || !diags.HasErrors() {
+		t.Errorf("a cancelled load: %v, %v", cfg, diags)
+	}
 }

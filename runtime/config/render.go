@@ -176,6 +176,3 @@ func JSON(diags hcl.Diagnostics, cfg *Config) []Diagnostic {
 	}
 	return out
 }
-
-// Sort orders diagnostics by file and line and drops repetitions; the slice is reused.
-func Sort(diags hcl.Diagnostics) hcl.Diagnostics { return ordered(diags) }
