@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hermes-runtime/hermes/runtime/rooted"
 )
 
 // many is a tree with n files of one line each.
@@ -22,7 +24,7 @@ func many(t *testing.T, n int) tree {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = root.Close() })
-	return tree{Fs: rooted{root}, close: root.Close}
+	return tree{Fs: rooted.New(root), close: root.Close}
 }
 
 func TestAWalkThatEndsEarlySaysSo(t *testing.T) {

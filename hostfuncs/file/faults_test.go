@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/spf13/afero"
+
+	"github.com/hermes-runtime/hermes/runtime/rooted"
 )
 
 var errInjected = errors.New("injected")
 
 // failing is a file system whose n-th operation fails, files included.
 type failing struct {
-	rooted
+	rooted.FS
 	left  *int
 	fired *bool
 }
@@ -33,7 +35,7 @@ func (f failing) OpenFile(name string, flag int, perm os.FileMode) (afero.File, 
 	if err := f.hit(); err != nil {
 		return nil, err
 	}
-	file, err := f.rooted.OpenFile(name, flag, perm)
+	file, err := f.FS.OpenFile(name, flag, perm)
 	return failingFile{file, f}, err
 }
 
@@ -41,28 +43,28 @@ func (f failing) MkdirAll(name string, perm os.FileMode) error {
 	if err := f.hit(); err != nil {
 		return err
 	}
-	return f.rooted.MkdirAll(name, perm)
+	return f.FS.MkdirAll(name, perm)
 }
 
 func (f failing) Rename(from, to string) error {
 	if err := f.hit(); err != nil {
 		return err
 	}
-	return f.rooted.Rename(from, to)
+	return f.FS.Rename(from, to)
 }
 
 func (f failing) Chmod(name string, mode os.FileMode) error {
 	if err := f.hit(); err != nil {
 		return err
 	}
-	return f.rooted.Chmod(name, mode)
+	return f.FS.Chmod(name, mode)
 }
 
 func (f failing) LstatIfPossible(name string) (fs.FileInfo, bool, error) {
 	if err := f.hit(); err != nil {
 		return nil, true, err
 	}
-	return f.rooted.LstatIfPossible(name)
+	return f.FS.LstatIfPossible(name)
 }
 
 type failingFile struct {
@@ -115,7 +117,7 @@ func TestWriteIsWholeOrNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				left, fired := n, false
-				tr := tree{Fs: failing{rooted{root}, &left, &fired}, close: root.Close}
+				tr := tree{Fs: failing{rooted.New(root), &left, &fired}, close: root.Close}
 				_, err = tr.write(t.Context(), "d/f", c.args)
 				if cerr := tr.Close(); cerr != nil {
 					t.Fatal(cerr)

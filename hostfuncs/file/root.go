@@ -7,12 +7,12 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/afero"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/rooted"
 )
 
 const (
@@ -46,7 +46,7 @@ func (f folder) open() (tree, error) {
 	if err != nil {
 		return tree{}, fault.Wrap(fault.Unavailable, err, "the root folder of this tool could not be opened")
 	}
-	return tree{Fs: rooted{root}, close: root.Close}, nil
+	return tree{Fs: rooted.New(root), close: root.Close}, nil
 }
 
 // tree is the opened root.
@@ -138,67 +138,4 @@ func (t tree) explain(err error, p string) error {
 		return fault.Wrap(fault.Denied, err, "%q leads out of the root of this tool through a symbolic link", p)
 	}
 	return fault.Wrap(fault.Unavailable, err, "%q: %s", p, cause.Error())
-}
-
-// rooted is an os.Root as afero.Fs: no name and no link leads out of it.
-type rooted struct{ root *os.Root }
-
-var (
-	_ afero.Fs      = rooted{}
-	_ afero.Lstater = rooted{}
-)
-
-// Name names the kind of file system.
-func (rooted) Name() string { return "os.Root" }
-
-// Create makes or empties a file.
-func (r rooted) Create(name string) (afero.File, error) {
-	return r.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
-}
-
-// Open opens for reading.
-func (r rooted) Open(name string) (afero.File, error) { return r.OpenFile(name, os.O_RDONLY, 0) }
-
-// OpenFile opens with flags. After an error the interface is nil, not a nil *os.File.
-func (r rooted) OpenFile(name string, flag int, perm os.FileMode) (afero.File, error) {
-	f, err := r.root.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-// Mkdir makes a folder.
-func (r rooted) Mkdir(name string, perm os.FileMode) error { return r.root.Mkdir(name, perm) }
-
-// MkdirAll makes a folder and those above it.
-func (r rooted) MkdirAll(name string, perm os.FileMode) error { return r.root.MkdirAll(name, perm) }
-
-// Remove removes a file or an empty folder.
-func (r rooted) Remove(name string) error { return r.root.Remove(name) }
-
-// RemoveAll removes a folder with what is in it.
-func (r rooted) RemoveAll(name string) error { return r.root.RemoveAll(name) }
-
-// Rename moves, replacing a file.
-func (r rooted) Rename(from, to string) error { return r.root.Rename(from, to) }
-
-// Stat describes what a name leads to.
-func (r rooted) Stat(name string) (os.FileInfo, error) { return r.root.Stat(name) }
-
-// LstatIfPossible describes the name itself, which may be a link; it always can.
-func (r rooted) LstatIfPossible(name string) (os.FileInfo, bool, error) {
-	info, err := r.root.Lstat(name)
-	return info, true, err
-}
-
-// Chmod sets permissions.
-func (r rooted) Chmod(name string, mode os.FileMode) error { return r.root.Chmod(name, mode) }
-
-// Chown sets the owner.
-func (r rooted) Chown(name string, uid, gid int) error { return r.root.Chown(name, uid, gid) }
-
-// Chtimes sets the times.
-func (r rooted) Chtimes(name string, atime, mtime time.Time) error {
-	return r.root.Chtimes(name, atime, mtime)
 }

@@ -12,6 +12,7 @@ var ranks = map[string]int{
 	"tools.d":           0,
 
 	"runtime/tool":       1, // principal
+	"runtime/rooted":     1,
 	"runtime/store/lock": 1,
 	"wasmtools/module":   1,
 	"wasmtools/sdk/go":   1,
@@ -87,7 +88,7 @@ var places = map[string][]string{
 	"modernc.org/sqlite":                       {"runtime/store/sqlite"},
 	"github.com/sashabaranov/go-openai":        {"runtime/model/openai"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"runtime/schema"},
-	"github.com/spf13/afero":                   {"hostfuncs/file", "runtime/artifact"},
+	"github.com/spf13/afero":                   {"hostfuncs/file", "runtime/artifact", "runtime/rooted"},
 	"github.com/fsnotify/fsnotify":             {"runtime/reload"},
 	"github.com/spf13/cobra":                   {"cmd/hermes"},
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/rooted"
 )
 
 const (
@@ -64,7 +65,7 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening artifact folder: %w", err)
 	}
-	s, err := On(rooted{root})
+	s, err := On(rooted.New(root))
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
