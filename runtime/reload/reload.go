@@ -143,8 +143,9 @@ func New(o Options) *Reloader {
 }
 
 // Start loads the first generation. With any error nothing goes live and the error is
-// fault.Invalid, the diagnostics in the outcome; lenient leaves out what does not
-// load, and reports it as stale. It is called once.
+// fault.Invalid, the diagnostics in the outcome; lenient leaves out what does not load
+// below tools directories, and reports it as stale. The config directory is never left
+// out: keys and agents load together or not at all. It is called once.
 func (r *Reloader) Start(ctx context.Context, lenient bool) (Outcome, error) {
 	return r.flights.fly(ctx, TriggerStart, func(ctx context.Context, trigger string) (Outcome, error) {
 		return r.reload(ctx, trigger, !lenient)

@@ -53,15 +53,17 @@ func (s *settlement) run(ctx context.Context) error {
 			}
 			return nil
 		}
-		if s.strict || !s.withhold(r, errorsOf(diags)) {
+		if s.strict || !s.withhold(r, errorsOf(diags)) || s.headless() {
 			s.refuse(diags)
-			if s.strict || s.live.config != nil || s.hold.all {
-				return nil
-			}
-			s.holdAll(nil) // a lenient start goes on with nothing
+			return nil
 		}
 	}
 }
+
+// headless says that a start would have to leave out the config directory. It has the
+// keys, policies and agents: without them the server would open to everybody what it
+// was told to close.
+func (s *settlement) headless() bool { return s.live.config == nil && s.with != "" }
 
 // try loads and builds one round. Without errors and without a snapshot, the round is
 // the live generation. A panic is an error that is blamed on no change: what is live

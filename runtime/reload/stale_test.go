@@ -126,16 +126,19 @@ func TestWithLenientANameOfWhatWasLeftOutTakesNothingElseDown(t *testing.T) {
 	diff(t, p.names(), []string{"a", "b"})
 }
 
-func TestWithLenientAnErrorOfTheConfigDirectoryStartsNothingBesideIt(t *testing.T) {
-	p := newProject(t, files{"agents/main.hcl": mainHCL, "agents/model.hcl": typo, "tools.d/a.hcl": native("a", "One.")})
-	out, err := p.r.Start(t.Context(), true)
-	must(t, err)
-	s := p.live()
-	diff(t, []int{len(s.Agents), len(s.Registry.Names())}, []int{0, 0})
-	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"agents/main.hcl", "agents/model.hcl", "tools.d/a.hcl"})
-	p.remove("agents/model.hcl")
-	diff(t, p.stale(p.reload()), nil)
-	diff(t, p.names(), []string{"a"})
+func TestWithLenientAnErrorOfTheConfigDirectoryStartsNothing(t *testing.T) {
+	const keyed = "server {\n  key \"ops\" {\n    secret = \"0123456789abcdef\"\n    role = \"admin\"\n  }\n"
+	for name, broken := range map[string]string{"another file": typo, "the file with the keys": keyed /* a brace is missing */} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(t, files{"agents/main.hcl": mainHCL, "agents/more.hcl": broken, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": "tool {"})
+			out, err := p.r.Start(t.Context(), true)
+			diff(t, fault.KindOf(err), fault.Invalid)
+			diff(t, out.Diagnostics.HasErrors(), true)
+			if _, _, err := p.holder.Acquire(); fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("something is live without the config directory: %v", err)
+			}
+		})
+	}
 }
 
 func TestLastGoodMeansWasLive(t *testing.T) {
