@@ -55,6 +55,9 @@ type Options struct {
 	Runs     store.Runs
 	Hub      *events.Hub
 	Log      *slog.Logger
+	// Steps gives what runs the steps of a run; nil: they run where they stand and
+	// nothing is remembered.
+	Steps func(runID string) run.Steps
 }
 
 // Loop runs turns. Close it to end them.
@@ -166,6 +169,11 @@ var ErrShutdown = fault.New(fault.Canceled, "the server is stopping")
 // Close refuses new runs and waits for those under way; when ctx ends first they are
 // canceled with ErrShutdown and waited for.
 func (l *Loop) Close(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Closing comes first: a run that entered after the cancel would be waited for only.
+	l.closing = true
+	l.idle.Broadcast()
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -174,10 +182,6 @@ func (l *Loop) Close(ctx context.Context) {
 		}
 	})
 	defer stop()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
-	l.idle.Broadcast()
 	for len(l.active) > 0 {
 		l.idle.Wait()
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/schema"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -65,6 +66,19 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOn(t, func(db *sqlite.DB) backing { return db }, nil)
+}
+
+// backing is what a loop needs of a database.
+type backing interface {
+	session.Store
+	store.Runs
+	store.Events
+}
+
+// newWorldOn makes a world whose loop sees the database through wrap.
+func newWorldOn(t *testing.T, wrap func(*sqlite.DB) backing, steps func(string) run.Steps) *world {
+	t.Helper()
 	dir := t.TempDir()
 	log := slog.New(slog.DiscardHandler)
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "hermes.db"), sqlite.Options{Synchronous: sqlite.Normal, Log: log})
@@ -75,15 +89,16 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	seen := wrap(db)
 	w := &world{
-		t: t, db: db, hub: events.New(db, log), holder: snapshot.NewHolder(), checks: check.New(check.Options{Log: log}),
+		t: t, db: db, hub: events.New(seen, log), holder: snapshot.NewHolder(), checks: check.New(check.Options{Log: log}),
 		tools: map[tool.Name]*registry.Tool{},
 		agent: config.Agent{Name: "a", Model: "m", Toolsets: []string{"*"}, Parallel: 8, ToolRefresh: "step", OnBusy: "queue", Budget: config.Budget{Iterations: 90, ToolCalls: 200}},
 		model: config.Model{Label: "m", ContextWindow: 128_000},
 	}
 	w.loop = agent.New(agent.Options{
 		Holder: w.holder, Dispatch: dispatch.New(dispatch.Options{Artifacts: results, Results: db, Log: log, Grace: time.Millisecond}),
-		Sessions: db, Runs: db, Hub: w.hub, Log: log,
+		Sessions: seen, Runs: seen, Hub: w.hub, Log: log, Steps: steps,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -23,12 +23,12 @@ type prepared struct {
 
 // prepare takes the generation of this iteration and decides its limits.
 func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
-	ag, err := t.agent()
+	ag, h, err := t.agent()
 	if err != nil {
 		return prepared{}, err
 	}
 	p := prepared{
-		Generation: t.lease.Number, Offered: digestOf(ag.View.Definitions()),
+		Generation: h.Number, Offered: digestOf(ag.View.Definitions()),
 		Budget: ag.Budget, Parallel: max(1, ag.Parallel),
 	}
 	p.Reason = ended(ag.Budget, u, time.Since(t.started))

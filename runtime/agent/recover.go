@@ -40,7 +40,7 @@ func (l *Loop) recoverRun(ctx context.Context, row store.Run) error {
 		if open.call.Client {
 			continue
 		}
-		if _, err := l.o.Sessions.Append(ctx, row.Session, openResult(open, errCrashed)); err != nil {
+		if _, err := l.o.Sessions.Append(ctx, row.Session, openResult(open, errCrashed, true)); err != nil {
 			return err
 		}
 	}

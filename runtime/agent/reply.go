@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/run"
@@ -26,12 +27,16 @@ type replied struct {
 	Cost    float64      `json:"cost"`
 	// Ended names a budget that ran out while the model was answering.
 	Ended string `json:"ended,omitempty"`
+	// Refused is how many calls a summary asked for although no tool was offered.
+	Refused int `json:"refused,omitempty"`
 }
 
 // callRef is one call of the message, in order.
 type callRef struct {
 	Index  int  `json:"index"`
 	Client bool `json:"client,omitempty"`
+	// Parallel says that it may run beside its neighbours.
+	Parallel bool `json:"parallel,omitempty"`
 }
 
 // finalGrace is the time of a summary call after the wall budget ended.
@@ -39,24 +44,36 @@ const finalGrace = 2 * time.Minute
 
 // callModel calls the model once and commits its message.
 func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error) {
-	ag, err := t.agent()
+	ag, h, err := t.agent()
 	if err != nil {
 		return replied{}, err
+	}
+	if stored, ok := t.transcript.of(run.Key(i, "model")); ok {
+		// A crash came between the message and the memory of its step.
+		return replied{Message: stored.Seq, Calls: refs(ag, stored.Calls), Finish: finishOf(stored.Message)}, nil
 	}
 	wall := p.Budget.Wall
 	if p.Final && wall > 0 {
 		wall = time.Since(t.started) + finalGrace
 	}
-	stepCtx, end := t.bounded(ctx, wall)
+	stepCtx, end := t.bounded(ctx, h, wall)
 	defer end()
-	resp, err := t.provider(stepCtx, ag.Model).Stream(stepCtx, t.request(ag, p), t.relay(stepCtx))
+	var told strings.Builder
+	resp, err := t.provider(stepCtx, ag.Model).Stream(stepCtx, t.request(ag, p), t.relay(stepCtx, &told))
 	switch err = causeOf(stepCtx, err); {
+	case errors.Is(err, errWall) && told.Len() > 0:
+		// Clients have this text already, so it is the answer, cut short: a summary in its
+		// place would contradict what they were told.
+		resp = &model.Response{Message: chat.Message{Content: told.String()}, Finish: model.Length}
+		r, err := t.commitReply(ctx, i, ag, p, resp)
+		r.Ended = "wall"
+		return r, err
 	case errors.Is(err, errWall) && !p.Final:
 		return replied{Ended: "wall"}, nil
 	case err != nil:
 		return replied{}, err
 	}
-	return t.commitReply(ctx, i, ag, resp)
+	return t.commitReply(ctx, i, ag, p, resp)
 }
 
 // provider is the model with its retries, each announced.
@@ -64,24 +81,26 @@ func (t *turn) provider(ctx context.Context, m *snapshot.Model) model.Provider {
 	retry := model.Retry{Attempts: m.Retry.Attempts, Base: m.Retry.Base, Max: m.Retry.Max}
 	return model.Retrying(m.Provider, retry, func(attempt int, wait time.Duration, err error) {
 		data := retriedData{Attempt: attempt, Milliseconds: wait.Milliseconds(), Error: fault.Message(err)}
-		if err := t.stream.Emit(ctx, run.ModelRetried, t.last, data); err != nil {
+		if err := t.stream.Emit(ctx, run.ModelRetried, t.generation(), data); err != nil {
 			t.o.Log.Warn("announcing retry", "run", t.run.ID, "err", err)
 		}
 	})
 }
 
 // relay passes pieces of text on, committed, to whoever follows the run.
-func (t *turn) relay(ctx context.Context) func(model.Delta) error {
+// told gets the text.
+func (t *turn) relay(ctx context.Context, told *strings.Builder) func(model.Delta) error {
 	return func(d model.Delta) error {
 		if d.Reasoning != "" {
-			if err := t.stream.Delta(ctx, run.ReasoningDelta, t.last, d.Reasoning, 1); err != nil {
+			if err := t.stream.Delta(ctx, run.ReasoningDelta, t.generation(), d.Reasoning, 1); err != nil {
 				return err
 			}
 		}
 		if d.Text == "" {
 			return nil
 		}
-		return t.stream.Delta(ctx, run.MessageDelta, t.last, d.Text, 1)
+		told.WriteString(d.Text)
+		return t.stream.Delta(ctx, run.MessageDelta, t.generation(), d.Text, 1)
 	}
 }
 
@@ -100,7 +119,10 @@ func (t *turn) request(ag *snapshot.Agent, p prepared) *model.Request {
 	}
 	req.Tools = ag.View.Definitions()
 	if len(t.ClientTools) > 0 {
-		req.Tools = slices.Concat(req.Tools, t.ClientTools)
+		// A generation since the start of the turn may have brought a tool with the name of
+		// a client's: the client's was there first, and a name must be offered once.
+		req.Tools = slices.DeleteFunc(slices.Clone(req.Tools), func(d chat.Definition) bool { return t.isClients(d.Name) })
+		req.Tools = append(req.Tools, t.ClientTools...)
 		slices.SortStableFunc(req.Tools, func(a, b chat.Definition) int { return strings.Compare(a.Name, b.Name) })
 	}
 	if t.transcript.calledThisTurn() {
@@ -110,29 +132,52 @@ func (t *turn) request(ag *snapshot.Agent, p prepared) *model.Request {
 	return req
 }
 
-func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, resp *model.Response) (replied, error) {
+func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p prepared, resp *model.Response) (replied, error) {
 	r := replied{Finish: resp.Finish, Usage: resp.Usage, Cost: cost(ag.Model.Price, resp.Usage)}
 	m := resp.Message
 	m.Role = chat.Assistant
 	m.Calls = t.adopt(m.Calls)
+	if p.Final && len(m.Calls) > 0 {
+		// Nothing was offered and a budget is used up: such calls are neither run nor kept.
+		r.Refused, r.Finish, m.Calls = len(m.Calls), model.Stop, nil
+	}
 	if m.Content == "" && len(m.Calls) == 0 {
 		return r, nil
 	}
-	// What a model said is committed even if the run was canceled a moment ago: it was
-	// streamed to clients already.
-	row := session.Message{Run: t.run.ID, Step: run.Key(i, "model"), Generation: t.last, Message: m}
-	stored, err := t.o.Sessions.Append(context.WithoutCancel(ctx), t.run.Session, row)
+	// What a model said is committed and announced even if the run was canceled a moment
+	// ago: it was streamed to clients already.
+	ctx = context.WithoutCancel(ctx)
+	row := session.Message{Run: t.run.ID, Step: run.Key(i, "model"), Generation: t.generation(), Message: m}
+	stored, err := t.o.Sessions.Append(ctx, t.run.Session, row)
 	if err != nil {
 		return r, err
 	}
 	t.transcript.add(stored...)
-	r.Message = stored[0].Seq
-	for index, c := range stored[0].Calls {
-		r.Calls = append(r.Calls, callRef{Index: index, Client: c.Client})
-	}
-	return r, t.stream.Emit(ctx, run.MessageCompleted, t.last, completedData{
-		Seq: r.Message, Text: m.Content, Calls: stored[0].Calls, Finish: resp.Finish,
+	// A repeat of this step finds what its first attempt stored.
+	m = stored[0].Message
+	r.Message, r.Calls = stored[0].Seq, refs(ag, m.Calls)
+	return r, t.stream.Emit(ctx, run.MessageCompleted, t.generation(), completedData{
+		Seq: r.Message, Text: m.Content, Calls: m.Calls, Finish: r.Finish,
 	})
+}
+
+// finishOf is why the model stopped, as far as its message tells.
+func finishOf(m chat.Message) model.Finish {
+	if len(m.Calls) > 0 {
+		return model.ToolCalls
+	}
+	return model.Stop
+}
+
+// refs describes calls as the steps after this one need them. A call that names no
+// tool only yields an error, so it may run beside others.
+func refs(ag *snapshot.Agent, calls []chat.Call) []callRef {
+	var out []callRef
+	for i, c := range calls {
+		found, ok := dispatch.Find(ag.View, c.Name)
+		out = append(out, callRef{Index: i, Client: c.Client, Parallel: !ok || found.Traits.Parallel})
+	}
+	return out
 }
 
 // adopt gives calls ids of our own, and marks those that are the client's to run.
@@ -140,16 +185,21 @@ func (t *turn) adopt(calls []chat.Call) []chat.Call {
 	out := slices.Clone(calls)
 	for i := range out {
 		out[i].ID = newID("call")
-		out[i].Client = slices.ContainsFunc(t.ClientTools, func(d chat.Definition) bool { return d.Name == out[i].Name })
+		out[i].Client = t.isClients(out[i].Name)
 	}
 	return out
+}
+
+// isClients says whether a tool is the client's.
+func (t *turn) isClients(name string) bool {
+	return slices.ContainsFunc(t.ClientTools, func(d chat.Definition) bool { return d.Name == name })
 }
 
 func cost(p *config.Price, u chat.Usage) float64 {
 	if p == nil {
 		return 0
 	}
-	plain := u.Input - u.CacheRead - u.CacheWrite
+	plain := max(0, u.Input-u.CacheRead-u.CacheWrite) // a provider may count wrongly
 	return (float64(plain)*p.Input + float64(u.Output)*p.Output +
 		float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6
 }

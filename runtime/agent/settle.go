@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -23,34 +24,47 @@ type settled struct {
 	Message int64        `json:"message,omitempty"`
 	Finish  model.Finish `json:"finish,omitempty"`
 	Used    used         `json:"used"`
+	// Failure ends the turn with an error. It is an output, so that it is remembered with
+	// what was used up to it.
+	Failure *failure `json:"failure,omitempty"`
+}
+
+// failure is a *fault.Error as a step output.
+type failure struct {
+	Kind    fault.Kind `json:"kind"`
+	Message string     `json:"message"`
 }
 
 // settle decides how the turn goes on. It is a function of step outputs.
-func settle(p prepared, r replied, results []ran, u used) (settled, error) {
-	u.Iterations++
-	u.ToolCalls += len(results)
-	u.Usage = u.Usage.Add(r.Usage)
-	u.Cost += r.Cost
-	s := settled{Used: u, Message: r.Message, Finish: r.Finish}
+func settle(p prepared, r replied, results []ran, u used) settled {
+	s := settled{Used: u.after(r, results), Message: r.Message, Finish: r.Finish}
 	switch {
-	case r.Ended != "":
-		return s, nil // prepare sees that the budget ended and asks for the summary
+	case r.Ended != "" && r.Message == 0:
+		return s // prepare sees that the budget ended and asks for the summary
 	case r.Message == 0:
 		s.Used.Empty++
-		if s.Used.Empty >= maxEmpty || p.Final {
-			return s, fault.New(fault.Unavailable, "the model answered with nothing, %d times in a row", s.Used.Empty)
-		}
-		return s, nil
+		s.Failure = silence(p, r, s.Used.Empty)
+		return s
 	case len(r.Calls) == 0:
 		s.Done = true
 	case len(results) < len(r.Calls):
 		// The rest are the client's: it runs them and sends their results.
 		s.Done, s.Finish = true, model.ToolCalls
-	case p.Final:
-		return s, fault.New(fault.Exhausted, "the %s budget ended, and the model asked for tools instead of summing up", p.Reason)
 	}
 	s.Used.Empty = 0
-	return s, nil
+	return s
+}
+
+// silence is the failure of a reply that says nothing, or nil if the model may try
+// again.
+func silence(p prepared, r replied, times int) *failure {
+	switch {
+	case r.Refused > 0:
+		return &failure{fault.Exhausted, fmt.Sprintf("the %s budget ended, and the model asked for tools instead of summing up", p.Reason)}
+	case p.Final || times >= maxEmpty:
+		return &failure{fault.Unavailable, fmt.Sprintf("the model answered with nothing, %d times in a row", times)}
+	}
+	return nil
 }
 
 // finish gives what is unanswered its result, commits the end of the run, and
@@ -66,7 +80,7 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 		if fault.KindOf(err) == fault.Canceled {
 			o.Status = run.Canceled
 		}
-		o.Err = &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
+		o.Err = t.shown(err)
 	}
 	if endErr := t.stream.End(ctx, terminal(o.Status), t.row(o), endData(o)); endErr != nil {
 		// Recover ends it after the next start: the row still says running.
@@ -77,14 +91,18 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 	return o
 }
 
+// shown is err as the run's: with a kind, and a message fit for clients.
+func (t *turn) shown(err error) *fault.Error {
+	return &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
+}
+
 // answerOpenCalls commits a result for every call of ours that has none.
 func (t *turn) answerOpenCalls(ctx context.Context, cause error) error {
 	for _, open := range t.transcript.open(t.run.ID) {
 		if open.call.Client {
 			continue
 		}
-		row := openResult(open, cause)
-		stored, err := t.o.Sessions.Append(ctx, t.run.Session, row)
+		stored, err := t.o.Sessions.Append(ctx, t.run.Session, openResult(open, cause, t.transcript.began(open.call.ID)))
 		if err != nil {
 			return err
 		}
@@ -93,10 +111,14 @@ func (t *turn) answerOpenCalls(ctx context.Context, cause error) error {
 	return nil
 }
 
-// openResult is the result of a call that ended without one.
-func openResult(open openCall, cause error) session.Message {
-	kind := fault.KindOf(cause)
-	err := fault.New(kind, "the run ended before this call had a result (%s): whether it took effect is unknown", fault.Message(cause))
+// openResult is the result of a call that ended without one. began says that the call
+// may have run.
+func openResult(open openCall, cause error, began bool) session.Message {
+	doubt := "the call was not run"
+	if began {
+		doubt = "whether it took effect is unknown"
+	}
+	err := fault.New(fault.KindOf(cause), "the run ended before this call had a result (%s): %s", fault.Message(cause), doubt)
 	return session.Message{Run: open.run, Step: open.step, Generation: open.generation, Message: chat.Message{
 		Role: chat.Tool, CallID: open.call.ID, Name: open.call.Name, Content: string(fault.ToolJSON(err)), Failed: true,
 	}}
@@ -109,7 +131,7 @@ func (t *turn) row(o Outcome) store.Run {
 	}
 	r := store.Run{
 		ID: t.run.ID, Session: t.run.Session, Owner: t.owner, Agent: t.Agent, Status: string(o.Status),
-		Generation: t.last, Started: t.started, Ended: time.Now(), Iterations: o.Iterations, Usage: usage,
+		Generation: t.generation(), Started: t.started, Ended: time.Now(), Iterations: o.Iterations, Usage: usage,
 	}
 	if o.Err != nil {
 		r.Error = errorBody(o.Err)
@@ -119,7 +141,7 @@ func (t *turn) row(o Outcome) store.Run {
 
 func (t *turn) log(o Outcome) {
 	attrs := []any{
-		"run", t.run.ID, "session", t.run.Session, "agent", t.Agent, "principal", t.owner, "generation", t.last,
+		"run", t.run.ID, "session", t.run.Session, "agent", t.Agent, "principal", t.owner, "generation", t.generation(),
 		"status", o.Status, "iterations", o.Iterations, "tokens", o.Usage.Total(), "ms", time.Since(t.started).Milliseconds(),
 	}
 	if o.Err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,11 +49,18 @@ func (l *Loop) Start(ctx context.Context, t Turn) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	messages, err := l.begin(ctx, a)
+	begun := false
+	defer func() {
+		if !begun {
+			l.leave(r) // also if the store panics
+		}
+	}()
+	// Detached: a client that goes away in the middle must not leave a run half begun.
+	messages, err := l.begin(context.WithoutCancel(ctx), a)
 	if err != nil {
-		l.leave(r)
 		return nil, err
 	}
+	begun = true
 	go l.drive(runCtx, r, a, messages)
 	return r, nil
 }
@@ -100,10 +106,15 @@ func checkInput(t Turn, ag *snapshot.Agent) error {
 	if last := t.Input[len(t.Input)-1]; last.Role == chat.Assistant {
 		return fault.New(fault.Invalid, "the last message is the assistant's: end with a user message or a tool result")
 	}
+	seen := make(map[string]bool, len(t.ClientTools))
 	for _, d := range t.ClientTools {
-		if slices.ContainsFunc(ag.View.Names(), func(n tool.Name) bool { return string(n) == d.Name }) {
+		if _, ok := ag.View.Lookup(tool.Name(d.Name)); ok {
 			return fault.New(fault.Invalid, "tool %q is the agent's own: give the client's tool another name", d.Name)
 		}
+		if seen[d.Name] {
+			return fault.New(fault.Invalid, "tool %q is there twice among the client's: give each its own name", d.Name)
+		}
+		seen[d.Name] = true
 	}
 	return nil
 }
@@ -185,6 +196,13 @@ func (l *Loop) leave(r *Running) {
 
 // begin creates what is new and commits run and input; it gives the whole transcript.
 func (l *Loop) begin(ctx context.Context, a admission) ([]session.Message, error) {
+	before, err := l.before(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkResults(before, a.turn.Input); err != nil {
+		return nil, err
+	}
 	if a.turn.Session == "" {
 		if err := l.o.Sessions.CreateSession(ctx, a.session); err != nil {
 			return nil, err
@@ -195,25 +213,70 @@ func (l *Loop) begin(ctx context.Context, a admission) ([]session.Message, error
 		Generation: a.generation, Started: time.Now(),
 	}
 	if err := l.o.Runs.BeginRun(ctx, row); err != nil {
-		return nil, err
+		return nil, errors.Join(err, l.unplace(ctx, a))
 	}
-	messages, err := l.commitInput(ctx, a)
+	input, err := l.commitInput(ctx, a)
 	if err == nil {
-		return messages, nil
+		return append(before, input...), nil
 	}
 	row.Status, row.Ended, row.Error = string(run.Failed), time.Now(), errorBody(err)
-	return nil, errors.Join(err, l.o.Runs.EndRun(context.WithoutCancel(ctx), row))
+	stream := l.o.Hub.Open(row.ID, row.Session, row.Owner)
+	defer stream.Close()
+	failed := &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
+	return nil, errors.Join(err, stream.End(ctx, run.RunFailed, row, endData(Outcome{Err: failed})))
+}
+
+// before is what the session holds. Nobody else appends to it: the run has entered.
+func (l *Loop) before(ctx context.Context, a admission) ([]session.Message, error) {
+	if a.turn.Session == "" {
+		return nil, nil
+	}
+	return l.o.Sessions.Messages(ctx, session.Scope{All: true}, a.session.ID, 0, 0)
+}
+
+// unplace takes back a new session that came to hold nothing.
+func (l *Loop) unplace(ctx context.Context, a admission) error {
+	if a.turn.Session != "" {
+		return nil
+	}
+	return l.o.Sessions.DeleteSession(ctx, session.Scope{All: true}, a.session.ID)
+}
+
+// checkResults refuses results that answer no open call of a client's: one with a
+// result keeps it, and the server's own are never the client's to answer.
+func checkResults(before []session.Message, input []chat.Message) error {
+	open := map[string]int{}
+	note := func(m chat.Message, ours bool) {
+		if m.Role == chat.Tool {
+			open[m.CallID]--
+			return
+		}
+		// What the next speaker did not answer is closed for good.
+		clear(open)
+		for _, c := range m.Calls {
+			if c.Client || !ours {
+				open[c.ID]++
+			}
+		}
+	}
+	for _, m := range before {
+		note(m.Message, true)
+	}
+	for _, m := range input {
+		if m.Role == chat.Tool && open[m.CallID] <= 0 {
+			return fault.New(fault.Invalid, "the result for call %q answers no call that waits for one: send each result once, after the message with its call", fault.Cut(m.CallID, 64))
+		}
+		note(m, false)
+	}
+	return nil
 }
 
 func (l *Loop) commitInput(ctx context.Context, a admission) ([]session.Message, error) {
 	input := make([]session.Message, len(a.turn.Input))
 	for i, m := range a.turn.Input {
-		input[i] = session.Message{Run: a.runID, Step: run.Key(0, "input", i), Generation: a.generation, Message: m}
+		input[i] = session.Message{Run: a.runID, Step: inputStep(i), Generation: a.generation, Message: m}
 	}
-	if _, err := l.o.Sessions.Append(ctx, a.session.ID, input...); err != nil {
-		return nil, err
-	}
-	return l.o.Sessions.Messages(ctx, session.Scope{All: true}, a.session.ID, 0, 0)
+	return l.o.Sessions.Append(ctx, a.session.ID, input...)
 }
 
 func errorBody(err error) json.RawMessage {

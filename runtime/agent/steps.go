@@ -14,6 +14,14 @@ type direct struct{}
 
 var _ run.Steps = direct{}
 
+// steps of a run.
+func (l *Loop) steps(runID string) run.Steps {
+	if l.o.Steps == nil {
+		return direct{}
+	}
+	return l.o.Steps(runID)
+}
+
 // Do runs fn; a canceled context starts nothing.
 func (direct) Do(ctx context.Context, key string, out any, fn func(context.Context) (any, error)) error {
 	if ctx.Err() != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -23,87 +24,90 @@ type ran struct {
 // every call has its result.
 func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied) ([]ran, error) {
 	var out []ran
-	for _, group := range t.groups(r) {
+	for _, group := range groups(r) {
 		results := make([]ran, len(group))
 		errs := make([]error, len(group))
-		slots := make(chan struct{}, p.Parallel)
+		slots := make(chan struct{}, max(1, p.Parallel))
 		var wg sync.WaitGroup
 		for n, ref := range group {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
+				defer t.guard(func(err error) { errs[n] = err })
 				errs[n] = t.steps.Do(ctx, run.Key(i, "tool", ref.Index), &results[n], func(ctx context.Context) (any, error) {
 					return t.callTool(ctx, i, p, r, ref)
 				})
 			})
 		}
 		wg.Wait()
+		var failed error // the first in the order of the calls
 		for n, err := range errs {
 			if err != nil {
-				return out, err
+				failed = cmp.Or(failed, err)
+				continue
 			}
 			out = append(out, results[n])
+		}
+		if failed != nil {
+			return out, failed
 		}
 	}
 	return out, nil
 }
 
-// groups cuts the server's calls into runs of neighbours that may overlap.
-func (t *turn) groups(r replied) [][]callRef {
+// groups cuts the server's calls into runs of neighbours that may overlap. It looks at
+// the reply alone: a repeat of the run makes the same groups whatever is live then.
+func groups(r replied) [][]callRef {
 	var out [][]callRef
 	open := false // the last group takes further readers
 	for _, ref := range r.Calls {
 		if ref.Client {
 			continue
 		}
-		parallel := t.mayOverlap(r.Message, ref)
-		if parallel && open {
+		if ref.Parallel && open {
 			out[len(out)-1] = append(out[len(out)-1], ref)
 		} else {
 			out = append(out, []callRef{ref})
 		}
-		open = parallel
+		open = ref.Parallel
 	}
 	return out
 }
 
-// mayOverlap says whether the call's tool may run beside others. A call that names no
-// tool only yields an error, so it may.
-func (t *turn) mayOverlap(message int64, ref callRef) bool {
-	ag, err := t.agent()
-	if err != nil {
-		return true
-	}
-	m, _ := t.transcript.at(message)
-	found, ok := dispatch.Find(ag.View, m.Calls[ref.Index].Name)
-	return !ok || found.Traits.Parallel
-}
-
 // callTool runs one call and commits its result.
 func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref callRef) (ran, error) {
-	m, _ := t.transcript.at(r.Message)
+	step := run.Key(i, "tool", ref.Index)
+	if stored, ok := t.transcript.of(step); ok {
+		// A crash came between the result and the memory of its step.
+		return ran{Message: stored.Seq, Failed: stored.Failed}, nil
+	}
+	m, ok := t.transcript.at(r.Message)
+	if !ok || ref.Index >= len(m.Calls) {
+		return ran{}, fault.New(fault.NotFound, "the message with this call is not in the session any more")
+	}
 	call := m.Calls[ref.Index]
 	if err := t.stream.Emit(ctx, run.ToolStarted, p.Generation, toolData{Call: call.ID, Tool: call.Name, Arguments: call.Arguments}); err != nil {
 		return ran{}, err
 	}
+	t.transcript.begin(call.ID)
 	outcome := t.dispatch(ctx, i, p, r, ref, call)
-	return t.commitResult(ctx, p, run.Key(i, "tool", ref.Index), call, outcome)
+	return t.commitResult(ctx, p, step, call, outcome)
 }
 
 func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref callRef, call chat.Call) dispatch.Outcome {
 	if limit := p.Budget.ToolCalls; limit > 0 && t.transcript.serverCallsBefore(r.Message, ref.Index) >= limit {
 		return refused(call, fault.New(fault.Exhausted, "the turn's budget of %d tool calls is used up: the call was not run", limit))
 	}
-	ag, err := t.agent()
+	ag, h, err := t.agent()
 	if err != nil {
 		return refused(call, err)
 	}
-	stepCtx, end := t.bounded(ctx, p.Budget.Wall)
+	stepCtx, end := t.bounded(ctx, h, p.Budget.Wall)
 	defer end()
 	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
 		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
 		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.stillOffered,
-		MaxChars: resultChars(ag.Model.ContextWindow), Retain: t.lease.retain,
+		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.retain,
 	})
 }
 

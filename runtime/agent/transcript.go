@@ -4,23 +4,31 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
 
 // transcript is the session's messages as far as this turn knows them: what was
 // stored when it started, and what it committed since. Safe for concurrent use.
 type transcript struct {
-	mu   sync.Mutex // guards rows
-	rows []session.Message
-	// start is the index of the first message of this turn.
-	start int
+	run   string
+	known int64 // the last message that was stored when this turn started here
+
+	mu    sync.Mutex // guards below
+	rows  []session.Message
+	begun map[string]bool // calls that were handed to dispatch
 }
 
-func newTranscript(rows []session.Message) *transcript {
-	return &transcript{rows: rows, start: len(rows)}
+func newTranscript(rows []session.Message, runID string) *transcript {
+	t := &transcript{run: runID, rows: rows, begun: map[string]bool{}}
+	for _, m := range rows {
+		t.known = max(t.known, m.Seq)
+	}
+	return t
 }
 
 func (t *transcript) add(rows ...session.Message) {
@@ -31,21 +39,58 @@ func (t *transcript) add(rows ...session.Message) {
 
 // at finds a message by its number.
 func (t *transcript) at(seq int64) (session.Message, bool) {
+	return t.find(func(m session.Message) bool { return m.Seq == seq })
+}
+
+// of finds the message that a step of this turn committed, here or before a crash.
+func (t *transcript) of(step string) (session.Message, bool) {
+	return t.find(func(m session.Message) bool { return m.Run == t.run && m.Step == step })
+}
+
+func (t *transcript) find(is func(session.Message) bool) (session.Message, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range slices.Backward(t.rows) {
-		if m.Seq == seq {
+		if is(m) {
 			return m, true
 		}
 	}
 	return session.Message{}, false
 }
 
+// begin notes that a call is about to run.
+func (t *transcript) begin(callID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begun[callID] = true
+}
+
+// began says whether a call of this turn may have run: one that was asked for before
+// this process took the turn may have as well.
+func (t *transcript) began(callID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begun[callID] || slices.ContainsFunc(t.rows, func(m session.Message) bool {
+		return m.Seq <= t.known && slices.ContainsFunc(m.Calls, func(c chat.Call) bool { return c.ID == callID })
+	})
+}
+
+// mine says whether the turn itself made the message: its input is not.
+func mine(m session.Message, runID string) bool {
+	return m.Run == runID && !strings.HasPrefix(m.Step, inputPrefix)
+}
+
+// inputPrefix begins the steps of a turn's input, see inputStep.
+const inputPrefix = "0/input/"
+
+// inputStep names the step that committed the i-th message of the input.
+func inputStep(i int) string { return run.Key(0, "input", i) }
+
 // calledThisTurn says whether the model was answered by tools in this turn.
 func (t *transcript) calledThisTurn() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.rows[t.start:], func(m session.Message) bool { return m.Role == chat.Tool })
+	return slices.ContainsFunc(t.rows, func(m session.Message) bool { return m.Role == chat.Tool && mine(m, t.run) })
 }
 
 // serverCallsBefore counts the calls of ours in this turn before the index-th of a
@@ -54,10 +99,13 @@ func (t *transcript) serverCallsBefore(seq int64, index int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0
-	for _, m := range t.rows[t.start:] {
+	for _, m := range t.rows {
+		if !mine(m, t.run) || m.Seq > seq {
+			continue
+		}
 		for i, c := range m.Calls {
 			if m.Seq == seq && i >= index {
-				return n
+				break
 			}
 			if !c.Client {
 				n++
@@ -82,6 +130,8 @@ func (t *transcript) open(runID string) []openCall {
 	return openCalls(t.rows, runID)
 }
 
+// openCalls leaves out the calls of the input: they are a client's history, and not
+// ours to answer.
 func openCalls(rows []session.Message, runID string) []openCall {
 	answered := map[string]bool{}
 	for _, m := range rows {
@@ -91,7 +141,7 @@ func openCalls(rows []session.Message, runID string) []openCall {
 	}
 	var out []openCall
 	for _, m := range rows {
-		if m.Run != runID {
+		if !mine(m, runID) {
 			continue
 		}
 		for i, c := range m.Calls {
@@ -124,24 +174,21 @@ func (t *transcript) messages() []chat.Message {
 }
 
 func assemble(rows []session.Message) []chat.Message {
-	results := map[string]chat.Message{}
-	for _, m := range rows {
-		if m.Role == chat.Tool {
-			results[m.CallID] = m.Message
-		}
-	}
+	rows = ordered(rows)
+	results := pair(rows)
 	var out []chat.Message
-	for _, m := range ordered(rows) {
+	for i, m := range rows {
 		switch m.Role {
 		case chat.User:
-			if n := len(out); n > 0 && out[n-1].Role != chat.Assistant {
+			// Neighbours of one input are as the client wrote them.
+			if n := len(out); n > 0 && out[n-1].Role != chat.Assistant && rows[i-1].Run != m.Run {
 				out = append(out, chat.Message{Role: chat.Assistant, Content: "(This turn ended without an answer.)"})
 			}
 			out = append(out, m.Message)
 		case chat.Assistant:
 			out = append(out, m.Message)
-			for _, c := range m.Calls {
-				out = append(out, resultOf(c, results))
+			for index, c := range m.Calls {
+				out = append(out, resultOf(c, results[slot{m.Seq, index}]))
 			}
 		case chat.Tool: // stands behind its call
 		}
@@ -149,9 +196,39 @@ func assemble(rows []session.Message) []chat.Message {
 	return out
 }
 
-func resultOf(c chat.Call, results map[string]chat.Message) chat.Message {
-	if r, ok := results[c.ID]; ok {
-		return r
+// slot is the place of a call.
+type slot struct {
+	message int64
+	index   int
+}
+
+// pair finds the result of each call: the first after it that bears its id and answers
+// no call before. Ids that came from a client may repeat, in one message and over the
+// conversation, so a result counts for the last calls with its id only.
+func pair(rows []session.Message) map[slot]*chat.Message {
+	out := map[slot]*chat.Message{}
+	open := map[string][]slot{}
+	for i := range rows {
+		m := &rows[i]
+		if m.Role == chat.Tool {
+			if waiting := open[m.CallID]; len(waiting) > 0 {
+				out[waiting[0]], open[m.CallID] = &m.Message, waiting[1:]
+			}
+			continue
+		}
+		for _, c := range m.Calls {
+			delete(open, c.ID)
+		}
+		for index, c := range m.Calls {
+			open[c.ID] = append(open[c.ID], slot{m.Seq, index})
+		}
+	}
+	return out
+}
+
+func resultOf(c chat.Call, result *chat.Message) chat.Message {
+	if result != nil {
+		return *result
 	}
 	return chat.Message{
 		Role: chat.Tool, CallID: c.ID, Name: c.Name, Failed: true,

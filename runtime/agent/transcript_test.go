@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,12 +10,25 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
 
+// rows are stored messages; each of a user begins a turn.
 func rows(messages ...chat.Message) []session.Message {
 	out := make([]session.Message, len(messages))
+	turn := 0
 	for i, m := range messages {
-		out[i] = session.Message{Seq: int64(i + 1), Message: m}
+		if m.Role == chat.User {
+			turn++
+		}
+		out[i] = session.Message{Seq: int64(i + 1), Run: strconv.Itoa(turn), Message: m}
 	}
 	return out
+}
+
+// oneRun makes them the input of one turn.
+func oneRun(rows []session.Message) []session.Message {
+	for i := range rows {
+		rows[i].Run = "1"
+	}
+	return rows
 }
 
 func TestAssemble(t *testing.T) {
@@ -27,6 +41,7 @@ func TestAssemble(t *testing.T) {
 		return m
 	}
 	result := func(id string) chat.Message { return chat.Message{Role: chat.Tool, CallID: id, Content: "r" + id} }
+	other := func(id string) chat.Message { return chat.Message{Role: chat.Tool, CallID: id, Content: "another"} }
 	closed := says("(This turn ended without an answer.)")
 	missing := chat.Message{Role: chat.Tool, CallID: "2", Name: "t", Failed: true, Content: `{"error":{"kind":"unavailable","message":"this call was never answered"}}`}
 
@@ -44,6 +59,23 @@ func TestAssemble(t *testing.T) {
 		{"a call without a result gets one", rows(user("a"), says("", "1", "2"), result("1")), []chat.Message{user("a"), says("", "1", "2"), result("1"), missing}},
 		{"a turn without an answer is closed", rows(user("a"), user("b")), []chat.Message{user("a"), closed, user("b")}},
 		{"also after results", rows(user("a"), says("", "1"), result("1"), user("b")), []chat.Message{user("a"), says("", "1"), result("1"), closed, user("b")}},
+		{"two of one input are as they were sent", oneRun(rows(user("a"), user("b"))), []chat.Message{user("a"), user("b")}},
+		{
+			"ids that repeat over turns keep their own results",
+			rows(user("a"), says("", "1"), result("1"), says("b"), user("c"), says("", "1"), other("1"), says("d")),
+			[]chat.Message{user("a"), says("", "1"), result("1"), says("b"), user("c"), says("", "1"), other("1"), says("d")},
+		},
+		{
+			"ids that repeat in one message are answered in order",
+			rows(user("a"), says("", "1", "1"), result("1"), other("1")),
+			[]chat.Message{user("a"), says("", "1", "1"), result("1"), other("1")},
+		},
+		{"the first of two results counts", rows(user("a"), says("", "1"), result("1"), other("1")), []chat.Message{user("a"), says("", "1"), result("1")}},
+		{
+			"a later result is not that of an earlier call with the same id",
+			rows(user("a"), says("", "2"), user("b"), says("", "2"), result("2")),
+			[]chat.Message{user("a"), says("", "2"), missing, closed, user("b"), says("", "2"), result("2")},
+		},
 		{"a result of no call is left out", rows(user("a"), result("9"), says("b")), []chat.Message{user("a"), says("b")}},
 	}
 	for _, tt := range tests {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type turn struct {
 	stream     *events.Stream
 	transcript *transcript
 
+	mu sync.Mutex // guards below: parallel tool steps share the generation
 	// lease is the generation of the step under way; pinned that of the whole turn, for
 	// an agent with tool_refresh = "turn".
 	lease  *held
@@ -41,6 +43,15 @@ type used struct {
 	Empty      int        `json:"empty"` // replies in a row that said nothing
 	Usage      chat.Usage `json:"usage"`
 	Cost       float64    `json:"cost"`
+}
+
+// after is what is used once a reply and its calls are paid for.
+func (u used) after(r replied, results []ran) used {
+	u.Iterations++
+	u.ToolCalls += len(results)
+	u.Usage = u.Usage.Add(r.Usage)
+	u.Cost += r.Cost
+	return u
 }
 
 // loop is the body of a turn.
@@ -68,12 +79,17 @@ func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, er
 	}
 	ran, err := t.callTools(ctx, i, p, r)
 	if err != nil {
-		return nil, u, err
+		return nil, u.after(r, ran), err
 	}
 	var s settled
-	err = t.steps.Do(ctx, run.Key(i, "settle"), &s, func(context.Context) (any, error) { return settle(p, r, ran, u) })
-	if err != nil || !s.Done {
-		return nil, s.Used, err
+	err = t.steps.Do(ctx, run.Key(i, "settle"), &s, func(context.Context) (any, error) { return settle(p, r, ran, u), nil })
+	switch {
+	case err != nil:
+		return nil, u.after(r, ran), err
+	case s.Failure != nil:
+		return nil, s.Used, fault.New(s.Failure.Kind, "%s", s.Failure.Message)
+	case !s.Done:
+		return nil, s.Used, nil
 	}
 	return &s, s.Used, nil
 }
@@ -91,10 +107,11 @@ func (t *turn) outcome(s *settled, u used) Outcome {
 func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []session.Message) {
 	defer l.leave(r)
 	t := &turn{
-		Loop: l, Turn: a.turn, run: r, owner: a.session.Owner, started: time.Now(), steps: direct{}, last: a.generation,
-		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages),
+		Loop: l, Turn: a.turn, run: r, owner: a.session.Owner, started: time.Now(), steps: l.steps(r.ID), last: a.generation,
+		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages, r.ID),
 	}
 	defer t.stream.Close()
+	defer t.guard(func(err error) { r.outcome = Outcome{Status: run.Failed, Err: t.shown(err)} })
 	outcome, err := t.guarded(ctx)
 	r.outcome = t.finish(ctx, outcome, err)
 }
@@ -102,16 +119,19 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 // guarded runs the body; a panic in it is the run's error, not the process's end.
 func (t *turn) guarded(ctx context.Context) (o Outcome, err error) {
 	defer t.unpin()
-	defer func() {
-		if p := recover(); p != nil {
-			t.o.Log.Error("turn panicked", "run", t.run.ID, "panic", p)
-			err = fault.New(fault.Internal, "the run failed by a fault of the server; its log has the details")
-		}
-	}()
+	defer t.guard(func(p error) { err = p })
 	if err := t.stream.Emit(ctx, run.Started, t.last, startedData{Agent: t.Agent}); err != nil {
 		return Outcome{}, err
 	}
 	return t.loop(ctx)
+}
+
+// guard, deferred, turns a panic into an error. Every goroutine of a turn needs it.
+func (t *turn) guard(fail func(error)) {
+	if p := recover(); p != nil {
+		t.o.Log.Error("turn panicked", "run", t.run.ID, "panic", p, "stack", string(debug.Stack()))
+		fail(fault.New(fault.Internal, "the run failed by a fault of the server; its log has the details"))
+	}
 }
 
 // held is a generation in use, and what to do when it is not any more.
@@ -123,6 +143,8 @@ type held struct {
 
 // hold takes the live generation for this iteration, or keeps the turn's.
 func (t *turn) hold() (*held, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.lease != nil {
 		return t.lease, nil
 	}
@@ -142,6 +164,13 @@ func (t *turn) hold() (*held, error) {
 	return t.lease, nil
 }
 
+// generation is the number of the last generation used.
+func (t *turn) generation() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
 // newHeld counts the uses of one lease: the step's own, and those of handlers that
 // were left behind.
 func newHeld(lease snapshot.Lease, release func()) *held {
@@ -159,6 +188,8 @@ func newHeld(lease snapshot.Lease, release func()) *held {
 }
 
 func (t *turn) letGo() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.lease != nil && t.lease != t.pinned {
 		t.lease.release()
 	}
@@ -172,23 +203,23 @@ func (t *turn) unpin() {
 }
 
 // agent is this turn's agent in the generation of the step.
-func (t *turn) agent() (*snapshot.Agent, error) {
+func (t *turn) agent() (*snapshot.Agent, *held, error) {
 	h, err := t.hold()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ag, ok := h.Agents[t.Agent]
 	if !ok {
-		return nil, fault.New(fault.Unavailable, "agent %q was removed in generation %d", t.Agent, h.Number)
+		return nil, nil, fault.New(fault.Unavailable, "agent %q is not there in generation %d: it was removed while this turn was running", t.Agent, h.Number)
 	}
-	return ag, nil
+	return ag, h, nil
 }
 
 // bounded is a context that also ends when the step's generation expires and, if wall
 // is set, when the turn's time is up.
-func (t *turn) bounded(ctx context.Context, wall time.Duration) (context.Context, func()) {
+func (t *turn) bounded(ctx context.Context, h *held, wall time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stopWatch := context.AfterFunc(t.lease.Expiry, func() {
+	stopWatch := context.AfterFunc(h.Expiry, func() {
 		cancel(fault.Wrap(fault.Canceled, snapshot.ErrDrained, "the configuration changed and the time to finish on the old one ended"))
 	})
 	end := func() { stopWatch(); cancel(nil) }
