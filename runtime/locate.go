@@ -30,8 +30,9 @@ func Locate(configDir string, toolsDirs []string, state string) (config.Paths, s
 	}
 	synchronous := sqlite.Full
 	dir, query, _ := strings.Cut(state, "?")
-	if strings.Contains(dir, "://") {
-		return paths, "", fault.New(fault.Invalid, "--state %q: only a directory is supported as state", fault.Cut(dir, 32))
+	if scheme, _, ok := strings.Cut(dir, "://"); ok {
+		// The rest may hold a password.
+		return paths, "", fault.New(fault.Invalid, "--state %s://…: this version keeps its state in a directory: give a path", fault.Cut(scheme, 32))
 	}
 	if dir != "" {
 		if paths.State, err = filepath.Abs(dir); err != nil {

@@ -1,30 +1,36 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 )
 
 func (a *app) agentsCommand() *cobra.Command {
 	list := func(cmd *cobra.Command, _ []string) error { return a.listAgents(cmd) }
-	cmd := &cobra.Command{Use: "agents", Short: "List agents, and show what each is and is offered", Args: cobra.NoArgs, RunE: list}
+	cmd := a.jsonFlag(&cobra.Command{Use: "agents", Short: "List agents, and show what each is and is offered", Args: cobra.NoArgs, RunE: list})
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List agents", Args: cobra.NoArgs, RunE: list},
 		&cobra.Command{
 			Use: "show AGENT", Short: "Show an agent's declaration", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.showAgent(cmd, args[0]) },
+			ValidArgsFunction: names(false, a.agentNames),
+			RunE:              func(cmd *cobra.Command, args []string) error { return a.showAgent(cmd, args[0]) },
 		},
 		&cobra.Command{
 			Use: "tools AGENT", Short: "Print exactly the definitions the agent's model is sent", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.agentTools(cmd, args[0]) },
+			Long: "Prints the definitions as a JSON array, byte for byte as they are sent, and their size on\n" +
+				"standard error. --json prints an object with the size of each in tokens.",
+			ValidArgsFunction: names(false, a.agentNames),
+			RunE:              func(cmd *cobra.Command, args []string) error { return a.agentTools(cmd, args[0]) },
 		},
 	)
 	return cmd
@@ -121,28 +127,46 @@ func (a *app) agentTools(cmd *cobra.Command, name string) error {
 	if !ok {
 		return fault.New(fault.NotFound, "there is no agent %q; hermes agents list shows them", name)
 	}
-	defs := view.Definitions()
-	for i, def := range defs {
+	sent := definitionsOf(name, view)
+	if a.json {
+		return a.printJSON(sent)
+	}
+	for i, def := range sent.Tools {
 		open, end := "", ","
 		if i == 0 {
 			open = "["
 		}
-		if i == len(defs)-1 {
+		if i == len(sent.Tools)-1 {
 			end = "]"
 		}
-		a.say("%s%s%s", open, def.JSON, end)
+		a.say("%s%s%s", open, def.Definition, end)
 	}
-	if len(defs) == 0 {
+	if len(sent.Tools) == 0 {
 		a.say("[]")
 	}
-	a.note("%d definitions, %d bytes, about %d tokens", len(defs), definitionBytes(defs), definitionBytes(defs)/4)
+	a.note("%s, about %d tokens", count(len(sent.Tools), "definition"), sent.Tokens)
 	return nil
 }
 
-func definitionBytes(defs []chat.Definition) int {
-	n := 0
-	for _, d := range defs {
-		n += len(d.JSON)
+// definitionsView is what an agent's model is sent, as /api/agents/{agent}/tools says it.
+type definitionsView struct {
+	Agent  string           `json:"agent"`
+	Tokens int              `json:"tokens"` // of all, about four characters each
+	Tools  []definitionView `json:"tools"`
+}
+
+type definitionView struct {
+	Name       string          `json:"name"`
+	Tokens     int             `json:"tokens"`
+	Definition json.RawMessage `json:"definition"`
+}
+
+func definitionsOf(agent string, view *registry.View) definitionsView {
+	out := definitionsView{Agent: agent, Tools: []definitionView{}}
+	for _, d := range view.Definitions() {
+		tokens := (utf8.RuneCount(d.JSON) + 3) / 4
+		out.Tokens += tokens
+		out.Tools = append(out.Tools, definitionView{d.Name, tokens, d.JSON})
 	}
-	return n
+	return out
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,9 +46,6 @@ const (
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// usageError is a wrong use of a command.
-type usageError struct{ error }
 
 func (a *app) run(args []string) int {
 	ctx, stop := interruptible()
@@ -107,19 +103,27 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	a.globals(root)
 	root.AddCommand(
 		a.serveCommand(), a.initCommand(), a.runCommand(), a.validateCommand(), a.fmtCommand(),
 		a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand(), a.agentsCommand(), a.whyCommand(),
 		a.statusCommand(), a.reloadCommand(), a.sessionsCommand(), a.versionCommand(), a.docsCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" {
+			// So that an unknown shell is an error, and not help.
+			sub.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultHelpCmd()
 	usageArgs(root)
 	return root
 }
 
+// globals are the flags of every command: which project, and how to speak.
 func (a *app) globals(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "directory of the agents, or of the project that has it (default \"agents\")")
@@ -129,29 +133,34 @@ func (a *app) globals(root *cobra.Command) {
 	f.StringArrayVar(&a.varFiles, "var-file", nil, "file with values of variables; may be repeated")
 	f.StringVar(&a.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.BoolVar(&a.noColor, "no-color", false, "plain output on terminals too")
-	f.StringVar(&a.server, "server", "", "URL of a running server (default http://127.0.0.1:8420)")
-	f.StringVar(&a.token, "token", os.Getenv("HERMES_TOKEN"), "API key for the server (default $HERMES_TOKEN)")
-	f.BoolVar(&a.json, "json", false, "print JSON")
-	// The token of the environment is not for help texts.
-	f.Lookup("token").DefValue = ""
-	_ = root.MarkPersistentFlagDirname("config")
-	_ = root.MarkPersistentFlagDirname("state")
+	f.BoolVar(&a.noColor, "no-color", false, "plain output on terminals too, as with NO_COLOR")
+	for _, dir := range []string{"config", "tools", "state"} {
+		must(root.MarkPersistentFlagDirname(dir))
+	}
+	complete(root, "log-format", "text", "json")
+	complete(root, "log-level", "debug", "info", "warn", "error")
 }
 
-// usageArgs makes wrong arguments of any command a usage error.
-func usageArgs(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
-			}
-			return nil
-		}
+// must ends the program on an error that only a mistake in this package can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
-	for _, sub := range cmd.Commands() {
-		usageArgs(sub)
-	}
+}
+
+// serverFlags are those of a command, and of the ones below it, that can speak to a
+// running server.
+func (a *app) serverFlags(cmd *cobra.Command) *cobra.Command {
+	f := cmd.PersistentFlags()
+	f.StringVar(&a.server, "server", "", "URL of a running server (default: the one that owns the project's state, else "+defaultServer+")")
+	f.StringVar(&a.token, "token", "", "API key for the server (default $HERMES_TOKEN)")
+	return cmd
+}
+
+// jsonFlag is that of a command, and of the ones below it, with a list or a result.
+func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	return cmd
 }
 
 // variables parses --var.

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -29,42 +32,54 @@ type client struct {
 	http  http.Client
 }
 
-// remote is the client of the server that --server names, or the default one.
-func (a *app) remote() *client {
-	base := a.server
-	if base == "" {
-		base = defaultServer
-		if owner, ok := a.owner(); ok {
-			base = owner
-		}
+// dial makes the client of a server; nothing is sent.
+func (a *app) dial(base string) (*client, error) {
+	u, err := url.Parse(base)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, usageError{fmt.Errorf("--server %q is not a URL like %s", base, defaultServer)}
 	}
-	return &client{base: strings.TrimRight(base, "/"), token: a.token}
+	token := a.token
+	if token == "" {
+		token = os.Getenv("HERMES_TOKEN")
+	}
+	return &client{base: strings.TrimRight(base, "/"), token: token}, nil
 }
 
-// owner is the address of the live process that holds the project's state.
-func (a *app) owner() (string, bool) {
+// remote is the client of the server that --server names, else of the owner of the
+// project's state, else of the default address.
+func (a *app) remote() (*client, error) {
+	c, ok, err := a.running()
+	if err != nil || ok {
+		return c, err
+	}
+	return a.dial(defaultServer)
+}
+
+// owner is the address of the live process that holds the project's state; empty if
+// there is none, or no project where none was named.
+func (a *app) owner() (string, error) {
 	paths, err := a.locate()
 	if err != nil {
-		return "", false
+		if a.config == "" && a.state == "" {
+			return "", nil
+		}
+		return "", err
 	}
-	o, ok := lock.Owner(paths.State)
-	if !ok || o.Address == "" {
-		return "", false
-	}
-	return o.Address, true
+	o, _ := lock.Owner(paths.State)
+	return o.Address, nil
 }
 
 // running is the client to use for a command that can also work in-process: that of
 // --server, else that of the state's owner, else none.
-func (a *app) running() (*client, bool) {
-	if a.server != "" {
-		return a.remote(), true
+func (a *app) running() (c *client, ok bool, err error) {
+	base := a.server
+	if base == "" {
+		if base, err = a.owner(); err != nil || base == "" {
+			return nil, false, err
+		}
 	}
-	owner, ok := a.owner()
-	if !ok {
-		return nil, false
-	}
-	return &client{base: owner, token: a.token}, true
+	c, err = a.dial(base)
+	return c, err == nil, err
 }
 
 // get reads a JSON resource.
@@ -109,7 +124,7 @@ func (c *client) send(ctx context.Context, method, path string, body any, accept
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--server %q is not a URL like %s", c.base, defaultServer)}
+		return nil, fmt.Errorf("making a request: %w", err)
 	}
 	if body != nil || method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
@@ -133,11 +148,23 @@ func (c *client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	return fault.Wrap(fault.Unavailable, err, "no server answers at %s (%s): start one with hermes serve, or name it with --server", c.base, reason(err))
+}
+
+// reason is the innermost cause of an error of the system or the network, in its words.
+func reason(err error) string {
+	var errno syscall.Errno
+	var dns *net.DNSError
 	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return dns.Err
+	case errors.As(err, &ue):
+		return ue.Err.Error()
 	}
-	return fault.Wrap(fault.Unavailable, err, "no server answers at %s (%v): start one with hermes serve, or name it with --server", c.base, err)
+	return err.Error()
 }
 
 // refusal turns an error response into an error of its kind.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,7 +71,7 @@ func headings(text string) string {
 func replacePart(file, part, text string) error {
 	page, err := os.ReadFile(file) //nolint:gosec // a page of ours
 	if err != nil {
-		return fault.Wrap(fault.NotFound, err, "%s cannot be read: %v", file, errors.Unwrap(err))
+		return fault.Wrap(fault.NotFound, err, "%s cannot be read: %s", file, reason(err))
 	}
 	begin, end := "<!-- begin "+part+" -->\n", "<!-- end "+part+" -->"
 	head, rest, ok := strings.Cut(string(page), begin)

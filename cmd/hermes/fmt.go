@@ -55,7 +55,7 @@ func (a *app) format(args []string, check, diff bool) error {
 func (a *app) formatFile(file string, check, diff bool) (bool, error) {
 	before, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
-		return false, fault.Wrap(fault.Invalid, err, "%s cannot be read: %v", file, errors.Unwrap(err))
+		return false, fault.Wrap(fault.Invalid, err, "%s cannot be read: %s", file, reason(err))
 	}
 	after, err := config.Format(before)
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *app) hclFiles(args []string) ([]string, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read: %v", arg, err)
+			return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read: %s", arg, reason(err))
 		}
 	}
 	return out, nil

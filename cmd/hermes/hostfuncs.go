@@ -11,12 +11,12 @@ import (
 )
 
 func (a *app) hostfuncsCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "hostfuncs",
 		Short: "List the native functions that tools can be declared on",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return a.listHostFuncs() },
-	}
+	})
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List native functions", Args: cobra.NoArgs,
@@ -24,14 +24,8 @@ func (a *app) hostfuncsCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "show NAME", Short: "Show a function's arguments and config", Args: cobra.ExactArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return a.showHostFunc(args[0]) },
-			ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				var names []string
-				for _, f := range hostFuncs() {
-					names = append(names, f.Name)
-				}
-				return names, cobra.ShellCompDirectiveNoFileComp
-			},
+			RunE:              func(_ *cobra.Command, args []string) error { return a.showHostFunc(args[0]) },
+			ValidArgsFunction: names(false, hostFuncNames),
 		},
 	)
 	return cmd

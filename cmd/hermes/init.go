@@ -17,10 +17,14 @@ import (
 
 func (a *app) initCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "init [DIR]",
-		Short: "Write a working project",
-		Long:  "Writes agents/, tools.d/ with the shipped tools, and a .gitignore into DIR (default\nthe current directory). A file that exists already is left as it is.",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "init [DIR]",
+		Short:   "Write a working project",
+		Long:    "Writes agents/, tools.d/ with the shipped tools, and a .gitignore into DIR (default\nthe current directory). A file that exists already is left as it is.",
+		Example: "  hermes init my-project && cd my-project && hermes serve",
+		Args:    cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) == 1 {
@@ -39,7 +43,7 @@ func (a *app) initialize(dir string) error {
 	write := func(name string, content []byte) error {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a project is not secret
-			return fault.Wrap(fault.Unavailable, err, "%s cannot be created: %v", filepath.Dir(path), err)
+			return fault.Wrap(fault.Unavailable, err, "%s cannot be created: %s", filepath.Dir(path), reason(err))
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // likewise
 		if os.IsExist(err) {
@@ -47,7 +51,7 @@ func (a *app) initialize(dir string) error {
 			return nil
 		}
 		if err != nil {
-			return fault.Wrap(fault.Unavailable, err, "%s cannot be written: %v", path, err)
+			return fault.Wrap(fault.Unavailable, err, "%s cannot be written: %s", path, reason(err))
 		}
 		wrote++
 		_, err = f.Write(content)
@@ -55,7 +59,7 @@ func (a *app) initialize(dir string) error {
 			err = cerr
 		}
 		if err != nil {
-			return fault.Wrap(fault.Unavailable, err, "%s cannot be written: %v", path, err)
+			return fault.Wrap(fault.Unavailable, err, "%s cannot be written: %s", path, reason(err))
 		}
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/mattn/go-isatty"
 )
 
 type colour string
@@ -21,12 +23,13 @@ const (
 
 // coloured says whether w is a terminal that wants colour.
 func (a *app) coloured(w io.Writer) bool {
+	return terminal(w) && !a.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// terminal says whether somebody looks at w.
+func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok || a.noColor || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && isatty.IsTerminal(f.Fd())
 }
 
 // paint colours text for stderr.
@@ -60,6 +63,9 @@ func (a *app) table(header []string, rows [][]string) error {
 		_, _ = fmt.Fprintln(w, strings.Join(header, "\t"))
 	}
 	for _, row := range rows {
+		for len(row) > 0 && row[len(row)-1] == "" {
+			row = row[:len(row)-1]
+		}
 		_, _ = fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	if err := w.Flush(); err != nil {

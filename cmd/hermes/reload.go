@@ -9,14 +9,18 @@ import (
 )
 
 func (a *app) reloadCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.serverFlags(a.jsonFlag(&cobra.Command{
 		Use:   "reload",
 		Short: "Ask the server to reload, and print the outcome",
 		Long:  "Asks the running server to read its files again. Exit code 2 if a change could not\nbe loaded and its last good version stays in force.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.remote()
+			if err != nil {
+				return err
+			}
 			var out reload.Outcome
-			if err := a.remote().call(cmd.Context(), http.MethodPost, "/api/reload", struct{}{}, &out); err != nil {
+			if err := c.call(cmd.Context(), http.MethodPost, "/api/reload", struct{}{}, &out); err != nil {
 				return err
 			}
 			if err := a.printReload(out); err != nil {
@@ -27,7 +31,7 @@ func (a *app) reloadCommand() *cobra.Command {
 			}
 			return nil
 		},
-	}
+	}))
 }
 
 func (a *app) printReload(out reload.Outcome) error {

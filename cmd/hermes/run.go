@@ -9,7 +9,9 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +32,11 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run AGENT [TEXT|-]",
 		Short: "Run one turn and print the reply",
 		Long: "Runs one turn of an agent, on the running server if there is one, else here. TEXT is\n" +
-			"read from standard input if it is - or left out. --json prints events as JSON lines.",
-		Args: cobra.RangeArgs(1, 2),
+			"read from standard input if it is - or left out. --json prints events as JSON lines.\n" +
+			"Ctrl-C cancels the run.",
+		Example:           "  hermes run assistant 'What time is it?'\n  hermes run assistant - <question.txt\n  hermes run --session ses_… assistant 'And in Oslo?'",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: names(false, a.agentNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := a.inputText(args[1:])
 			if err != nil {
@@ -41,12 +46,15 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&sessionID, "session", "", "id of the session to continue")
-	return cmd
+	must(cmd.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		return names(false, a.sessionIDs)(cmd, nil, text)
+	}))
+	return a.serverFlags(a.jsonFlag(cmd))
 }
 
 func (a *app) inputText(args []string) (string, error) {
 	if len(args) == 1 && args[0] != "-" {
-		return args[0], nil
+		return someText(args[0])
 	}
 	raw, err := io.ReadAll(io.LimitReader(a.stdin, maxInput+1))
 	if err != nil {
@@ -55,15 +63,22 @@ func (a *app) inputText(args []string) (string, error) {
 	if len(raw) > maxInput {
 		return "", fault.New(fault.TooLarge, "standard input is over %d MiB", maxInput>>20)
 	}
-	text := strings.TrimRight(string(raw), "\n")
-	if text == "" {
+	return someText(strings.TrimRight(string(raw), "\n"))
+}
+
+func someText(text string) (string, error) {
+	if strings.TrimSpace(text) == "" {
 		return "", usageError{fmt.Errorf("there is no text: give it as an argument or on standard input")}
 	}
 	return text, nil
 }
 
 func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
-	if c, ok := a.running(); ok {
+	c, ok, err := a.running()
+	if err != nil {
+		return err
+	}
+	if ok {
 		return a.follow(c.runEvents(ctx, name, text, sessionID))
 	}
 	sys, err := a.open(ctx)
@@ -84,20 +99,58 @@ func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
 	return a.follow(sys.Hub().Subscribe(context.WithoutCancel(ctx), session.Scope{All: true}, r.ID, 0))
 }
 
-// runEvents starts a run on the server and gives its events.
+// runEvents starts a run on the server and gives its events. If ctx ends before the
+// run, the run is canceled, and its events go on to their end.
 func (c *client) runEvents(ctx context.Context, name, text, sessionID string) iter.Seq2[run.Event, error] {
 	return func(yield func(run.Event, error) bool) {
 		body := map[string]any{"agent": name, "input": text}
 		if sessionID != "" {
 			body["session_id"] = sessionID
 		}
-		resp, err := c.send(ctx, http.MethodPost, "/api/runs", body, "text/event-stream")
+		// The stream outlives an interrupt, so that the end of the run is seen.
+		streaming, cut := context.WithCancel(context.WithoutCancel(ctx))
+		defer cut()
+		connecting := context.AfterFunc(ctx, cut)
+		resp, err := c.send(streaming, http.MethodPost, "/api/runs", body, "text/event-stream")
+		connecting()
 		if err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
 			yield(run.Event{}, err)
 			return
 		}
 		defer func() { _ = resp.Body.Close() }()
-		lines := bufio.NewScanner(resp.Body)
+		stop := func() bool { return true }
+		for e, err := range events(resp.Body) {
+			if err == nil && e.Type == run.Started {
+				stop = context.AfterFunc(ctx, func() { c.cancel(streaming, e.Run, cut) })
+			}
+			if !yield(e, err) || e.Type.Terminal() {
+				break
+			}
+		}
+		stop()
+	}
+}
+
+// cancelWait is how long the end of a canceled run is waited for.
+const cancelWait = 10 * time.Second
+
+// cancel asks the server to cancel a run; cut gives up waiting for its last event.
+func (c *client) cancel(ctx context.Context, id string, cut func()) {
+	ctx, done := context.WithTimeout(ctx, cancelWait)
+	defer done()
+	if err := c.call(ctx, http.MethodPost, "/api/runs/"+url.PathEscape(id)+"/cancel", struct{}{}, nil); err != nil {
+		cut()
+	}
+}
+
+// events reads a stream of events until its end, which is an error before a terminal
+// event.
+func events(stream io.Reader) iter.Seq2[run.Event, error] {
+	return func(yield func(run.Event, error) bool) {
+		lines := bufio.NewScanner(stream)
 		lines.Buffer(nil, maxAnswer)
 		for lines.Scan() {
 			data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
@@ -106,18 +159,14 @@ func (c *client) runEvents(ctx context.Context, name, text, sessionID string) it
 			}
 			var e run.Event
 			if err := json.Unmarshal(data, &e); err != nil {
-				yield(run.Event{}, fault.Wrap(fault.Unavailable, err, "the server sent an event that cannot be read"))
+				yield(e, fault.Wrap(fault.Unavailable, err, "the server sent an event that cannot be read"))
 				return
 			}
-			if !yield(e, nil) || e.Type.Terminal() {
+			if !yield(e, nil) {
 				return
 			}
 		}
-		err = lines.Err()
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		yield(run.Event{}, fault.Wrap(fault.KindOf(ctx.Err()), err, "the server closed the stream before the run had ended"))
+		yield(run.Event{}, fault.Wrap(fault.Unavailable, lines.Err(), "the server closed the stream before the run had ended; hermes sessions shows what was stored"))
 	}
 }
 
@@ -131,7 +180,7 @@ type eventData struct {
 
 // follow prints a run as it goes on, and gives its error.
 func (a *app) follow(events iter.Seq2[run.Event, error]) error {
-	live := a.coloured(a.stdout) && !a.json
+	live := terminal(a.stdout) && !a.json
 	reply := ""
 	for e, err := range events {
 		if err != nil {
@@ -166,7 +215,7 @@ func (a *app) show(t run.EventType, d eventData, live bool) {
 		_, _ = fmt.Fprint(a.stdout, d.Text)
 	case t == run.MessageCompleted && live:
 		a.say("")
-	case t == run.ToolStarted && a.coloured(a.stderr):
+	case t == run.ToolStarted && terminal(a.stderr):
 		a.note("%s", a.paint(dim, "· "+d.Tool))
 	}
 }

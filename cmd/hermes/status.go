@@ -12,13 +12,17 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.serverFlags(a.jsonFlag(&cobra.Command{
 		Use:   "status",
 		Short: "Show what the server runs: generation, stale files, drains, health, load",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.remote()
+			if err != nil {
+				return err
+			}
 			var s api.Status
-			if err := a.remote().get(cmd.Context(), "/api/status", nil, &s); err != nil {
+			if err := c.get(cmd.Context(), "/api/status", nil, &s); err != nil {
 				return err
 			}
 			if a.json {
@@ -26,7 +30,7 @@ func (a *app) statusCommand() *cobra.Command {
 			}
 			return a.printStatus(s)
 		},
-	}
+	}))
 }
 
 func (a *app) printStatus(s api.Status) error {
@@ -74,7 +78,11 @@ func (a *app) printHealth(s api.Status) {
 // printStale prints changes that are not in force, with file, line and fix.
 func (a *app) printStale(stale []reload.Stale) {
 	for _, s := range stale {
-		a.say("\n%s %s (%s, since %s): the last good version stays in force", a.paintOut(red, "stale:"), s.Path, s.Change, s.Since.Local().Format(time.TimeOnly))
+		instead := "the last good version stays in force"
+		if s.Change == reload.Added {
+			instead = "it is left out"
+		}
+		a.say("\n%s %s (%s, since %s): %s", a.paintOut(red, "stale:"), s.Path, s.Change, s.Since.Local().Format(time.TimeOnly), instead)
 		if s.With != "" {
 			a.say("  held back beside %s", s.With)
 		}

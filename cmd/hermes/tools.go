@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,20 +23,28 @@ import (
 
 func (a *app) toolsCommand() *cobra.Command {
 	list := func(cmd *cobra.Command, _ []string) error { return a.listTools(cmd.Context()) }
-	cmd := &cobra.Command{Use: "tools", Short: "List, show, call and inspect tools", Args: cobra.NoArgs, RunE: list}
+	cmd := a.jsonFlag(&cobra.Command{Use: "tools", Short: "List, show, call and inspect tools", Args: cobra.NoArgs, RunE: list})
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List declared tools", Args: cobra.NoArgs, RunE: list},
 		&cobra.Command{
 			Use: "show NAME", Short: "Show a tool's declaration and the definition a model gets", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.showTool(cmd.Context(), args[0]) },
+			ValidArgsFunction: names(false, a.toolNames),
+			RunE:              func(cmd *cobra.Command, args []string) error { return a.showTool(cmd.Context(), args[0]) },
 		},
-		&cobra.Command{
+		a.serverFlags(&cobra.Command{
 			Use: "call NAME [ARGUMENTS]", Short: "Run one tool with no model, through the whole pipeline", Args: cobra.RangeArgs(1, 2),
-			Long: "Runs one tool as a model's call would: ARGUMENTS is a JSON object (default {}; - reads\nstandard input) and is repaired, validated, limited and bounded alike. Prints the result;\nexit code 1 if it is an error.",
-			RunE: func(cmd *cobra.Command, args []string) error { return a.callTool(cmd.Context(), args) },
-		},
+			Long: "Runs one tool as a model's call would: ARGUMENTS is a JSON object (default {}; - reads\n" +
+				"standard input) and is repaired, validated, limited and bounded alike. Prints the result;\n" +
+				"exit code 1 if it is an error. --json prints the result with how it came about.",
+			Example:           "  hermes tools call time_now\n  hermes tools call text_stats '{\"text\": \"to be\"}'\n  hermes tools call csv_query - <question.json",
+			ValidArgsFunction: names(false, a.toolNames),
+			RunE:              func(cmd *cobra.Command, args []string) error { return a.callTool(cmd.Context(), args) },
+		}),
 		&cobra.Command{
 			Use: "inspect FILE.wasm", Short: "Show what a module is, imports and wants", Args: cobra.ExactArgs(1),
+			ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return []string{"wasm"}, cobra.ShellCompDirectiveFilterFileExt
+			},
 			RunE: func(_ *cobra.Command, args []string) error { return a.inspect(args[0]) },
 		},
 	)
@@ -145,8 +154,13 @@ func (a *app) printTool(v toolView) error {
 
 // toolAnswer is the result of a single call, as /api/tools/{t}/call answers it.
 type toolAnswer struct {
-	Result json.RawMessage `json:"result"`
-	Failed bool            `json:"failed"`
+	Tool      string          `json:"tool"`
+	Agent     string          `json:"agent,omitempty"` // whose view was used
+	Failed    bool            `json:"failed"`
+	Result    json.RawMessage `json:"result"`
+	Untrusted bool            `json:"untrusted"`
+	Duration  int64           `json:"duration_ms"`
+	Stored    string          `json:"stored,omitempty"` // handle of an oversized result
 }
 
 func (a *app) callTool(ctx context.Context, args []string) error {
@@ -162,19 +176,35 @@ func (a *app) callTool(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, answer.Result, "", "  "); err != nil {
-		return fmt.Errorf("formatting result: %w", err)
+	if a.json {
+		err = a.printJSON(answer)
+	} else {
+		err = a.printResult(answer.Result)
 	}
-	a.say("%s", pretty.String())
+	if err != nil {
+		return err
+	}
 	if answer.Failed {
 		return exitError(1)
 	}
 	return nil
 }
 
+func (a *app) printResult(result json.RawMessage) error {
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, result, "", "  "); err != nil {
+		return fmt.Errorf("formatting result: %w", err)
+	}
+	a.say("%s", pretty.String())
+	return nil
+}
+
 func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswer, error) {
-	if c, ok := a.running(); ok {
+	c, ok, err := a.running()
+	if err != nil {
+		return toolAnswer{}, err
+	}
+	if ok {
 		var out toolAnswer
 		err := c.call(ctx, http.MethodPost, "/api/tools/"+url.PathEscape(name)+"/call", map[string]any{"arguments": arguments}, &out)
 		return out, err
@@ -189,6 +219,13 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 		return toolAnswer{}, err
 	}
 	defer release()
+	t, ok := lease.Registry.Tool(tool.Name(name))
+	if !ok {
+		return toolAnswer{}, fault.New(fault.NotFound, "there is no tool %q; hermes tools list shows them", name)
+	}
+	if err := a.awaitCompiled(ctx, t); err != nil {
+		return toolAnswer{}, err
+	}
 	view, err := lease.Registry.View(registry.ViewSpec{Tools: []string{name}, Vars: exampleVars()})
 	if err != nil {
 		return toolAnswer{}, err
@@ -197,13 +234,42 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 		View: view, Call: chat.Call{ID: "call_cli", Name: name, Arguments: arguments}, Run: "cli", Step: "0/tool/0",
 		Principal: principal.Local(), Generation: lease.Number,
 	})
-	return toolAnswer{Result: json.RawMessage(o.Content), Failed: o.Failed}, nil
+	answer := toolAnswer{
+		Tool: string(o.Tool), Failed: o.Failed, Result: json.RawMessage(o.Content), Untrusted: o.Untrusted, Duration: o.Duration.Milliseconds(),
+	}
+	if o.Result != nil {
+		answer.Stored = o.Result.ID
+	}
+	return answer, nil
+}
+
+// compilePoll is how often a module that compiles is looked at.
+const compilePoll = 50 * time.Millisecond
+
+// awaitCompiled waits until a tool's module has compiled, which is no part of the time
+// its call may take, and says so on a terminal.
+func (a *app) awaitCompiled(ctx context.Context, t *registry.Tool) error {
+	poll := time.NewTicker(compilePoll)
+	defer poll.Stop()
+	for said := false; ; said = true {
+		if health, _ := t.State(); health != registry.Compiling {
+			return nil
+		}
+		if !said && terminal(a.stderr) {
+			a.note("%s", a.paint(dim, "compiling "+t.Source+", once"))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll.C:
+		}
+	}
 }
 
 func (a *app) inspect(file string) error {
 	wasm, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
-		return fault.Wrap(fault.NotFound, err, "%s cannot be read: %v", file, err)
+		return fault.Wrap(fault.NotFound, err, "%s cannot be read: %s", file, reason(err))
 	}
 	report, err := wasmtools.Inspect(wasm)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 
 func (a *app) toolsetsCommand() *cobra.Command {
 	list := func(cmd *cobra.Command, _ []string) error { return a.listToolsets(cmd) }
-	cmd := &cobra.Command{Use: "toolsets", Short: "List toolsets, and resolve what they hold", Args: cobra.NoArgs, RunE: list}
+	cmd := a.jsonFlag(&cobra.Command{Use: "toolsets", Short: "List toolsets, and resolve what they hold", Args: cobra.NoArgs, RunE: list})
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List toolsets", Args: cobra.NoArgs, RunE: list},
 		&cobra.Command{
 			Use: "resolve NAME…", Short: "Show the tools of toolsets, with the path by which each came in", Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.resolveToolsets(cmd, args) },
+			ValidArgsFunction: names(true, a.toolsetNames),
+			RunE:              func(cmd *cobra.Command, args []string) error { return a.resolveToolsets(cmd, args) },
 		},
 	)
 	return cmd

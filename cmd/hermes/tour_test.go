@@ -128,7 +128,9 @@ const blockMark = "== next step =="
 func runTour(t *testing.T, script string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	warm(t, filepath.Join(dir, "demo", "state"))
+	if err := os.CopyFS(filepath.Join(dir, "demo", "state", "cache"), os.DirFS(warmCache(t))); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script+"\nwait\n")

@@ -8,7 +8,7 @@ import (
 )
 
 func (a *app) validateCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.jsonFlag(&cobra.Command{
 		Use:   "validate",
 		Short: "Check every file and print every mistake",
 		Long:  "Loads the project's files without touching its state, and prints all diagnostics.\nExit code 2 if there are errors; warnings alone are exit code 0.",
@@ -33,7 +33,7 @@ func (a *app) validateCommand() *cobra.Command {
 			}
 			return nil
 		},
-	}
+	})
 }
 
 // valid says that all is well, and what that covers.

@@ -15,7 +15,7 @@ type versionInfo struct {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.jsonFlag(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
@@ -27,7 +27,7 @@ func (a *app) versionCommand() *cobra.Command {
 			a.say("hermes %s (%s, %s, wazero %s)", v.Version, v.Go, v.System, v.Wazero)
 			return nil
 		},
-	}
+	})
 }
 
 // moduleVersion is the version of a dependency that is linked in.

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) whyCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.serverFlags(a.jsonFlag(&cobra.Command{
 		Use:   "why AGENT TOOL",
 		Short: "Say whether an agent is offered a tool, and every rule that decided",
 		Long:  "Asks the running server if there is one, since it knows the results of checks and\nthe health of modules; else reads the files and runs the checks here.",
@@ -26,11 +26,16 @@ func (a *app) whyCommand() *cobra.Command {
 			}
 			return a.printWhy(e)
 		},
-	}
+		ValidArgsFunction: names(false, a.agentNames, a.toolNames),
+	}))
 }
 
 func (a *app) why(cmd *cobra.Command, agent, name string) (registry.Explanation, error) {
-	if c, ok := a.running(); ok {
+	c, ok, err := a.running()
+	if err != nil {
+		return registry.Explanation{}, err
+	}
+	if ok {
 		var e registry.Explanation
 		err := c.get(cmd.Context(), "/api/why", url.Values{"agent": {agent}, "tool": {name}}, &e)
 		return e, err

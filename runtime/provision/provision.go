@@ -163,7 +163,7 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 	for _, name := range slices.Sorted(maps.Keys(b.cfg.Agents)) {
 		a := b.cfg.Agents[name]
 		view, err := reg.View(registry.ViewSpec{
-			Agent: name, Toolsets: a.Toolsets, Tools: a.Tools,
+			Agent: name, Pos: string(a.Pos), Toolsets: a.Toolsets, Tools: a.Tools,
 			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a),
 		})
 		if err != nil {

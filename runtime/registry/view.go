@@ -16,6 +16,7 @@ import (
 // ViewSpec says what an agent is given and denied.
 type ViewSpec struct {
 	Agent            string
+	Pos              string // file:line of the agent's declaration, for explanations
 	Toolsets         []string
 	Tools            []string // names and globs
 	DisabledToolsets []string

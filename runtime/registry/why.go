@@ -53,15 +53,24 @@ func (v *View) whyGiven(name tool.Name) []Reason {
 			continue
 		}
 		for _, p := range m.Paths {
-			out = append(out, Reason{Rule: "toolset", Offers: true, Detail: "through " + strings.Join(p, " > "), Pos: v.registry.sets[p[len(p)-1]].Pos})
+			out = append(out, Reason{Rule: "toolset", Offers: true, Detail: "through " + strings.Join(p, " > "), Pos: v.wayPos(name, p)})
 		}
 	}
 	for _, pattern := range v.spec.Tools {
 		if slices.Contains(v.registry.index.Match(pattern), name) {
-			out = append(out, Reason{Rule: "tool", Offers: true, Detail: fmt.Sprintf("the agent's tools name %q", pattern)})
+			out = append(out, Reason{Rule: "tool", Offers: true, Detail: fmt.Sprintf("the agent's tools name %q", pattern), Pos: v.spec.Pos})
 		}
 	}
 	return out
+}
+
+// wayPos is where a tool comes into the last toolset of a way: that set's declaration,
+// or the tool's own if the set is there only as its home.
+func (v *View) wayPos(name tool.Name, way []string) string {
+	if pos := v.registry.sets[way[len(way)-1]].Pos; pos != "" {
+		return pos
+	}
+	return v.registry.tools[name].Pos
 }
 
 func (v *View) whyDenied(name tool.Name) []Reason {
@@ -69,13 +78,13 @@ func (v *View) whyDenied(name tool.Name) []Reason {
 	for _, set := range v.spec.DisabledToolsets {
 		for _, m := range v.registry.Resolve(set) {
 			if m.Tool == name {
-				out = append(out, Reason{Rule: "disabled_toolset", Detail: fmt.Sprintf("the agent disables toolset %q", set)})
+				out = append(out, Reason{Rule: "disabled_toolset", Detail: fmt.Sprintf("the agent disables toolset %q", set), Pos: v.spec.Pos})
 			}
 		}
 	}
 	for _, pattern := range v.spec.DisabledTools {
 		if slices.Contains(v.registry.index.Match(pattern), name) {
-			out = append(out, Reason{Rule: "disabled_tool", Detail: fmt.Sprintf("the agent's disabled_tools name %q", pattern)})
+			out = append(out, Reason{Rule: "disabled_tool", Detail: fmt.Sprintf("the agent's disabled_tools name %q", pattern), Pos: v.spec.Pos})
 		}
 	}
 	return out
