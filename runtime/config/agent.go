@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 func (l *language) evalAgent(f *frame, b *hclsyntax.Block, o *evaluated) {
@@ -88,8 +89,8 @@ func validOrigin(s string) bool {
 }
 
 // retype makes a conversion to a string type of its own.
-func retype[S ~string](k kind[string]) func(v ctyValue, e hclsyntax.Expression) (S, *issue) {
-	return func(v ctyValue, e hclsyntax.Expression) (S, *issue) {
+func retype[S ~string](k kind[string]) func(v cty.Value, e hclsyntax.Expression) (S, *issue) {
+	return func(v cty.Value, e hclsyntax.Expression) (S, *issue) {
 		s, bad := k.conv(v, e)
 		return S(s), bad
 	}

@@ -340,6 +340,3 @@ func pointer[V any](k kind[V]) kind[*V] {
 		return &x, bad
 	}}
 }
-
-// ctyValue shortens signatures.
-type ctyValue = cty.Value

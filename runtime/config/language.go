@@ -119,7 +119,7 @@ func (f *frame) nameLabel(b *hclsyntax.Block, o *evaluated, form string) bool {
 
 func validName(s string) bool { return toolName(s).Valid() }
 
-func evalToolsetReserved(name string) bool { return name == "all" || name == "*" }
+func reservedToolset(name string) bool { return name == "all" || name == "*" }
 
 func (l *language) evalToolset(f *frame, b *hclsyntax.Block, o *evaluated) {
 	t := &Toolset{Pos: f.pos(b.DefRange())}
@@ -127,7 +127,7 @@ func (l *language) evalToolset(f *frame, b *hclsyntax.Block, o *evaluated) {
 	if !f.nameLabel(b, o, `toolset "NAME"`) {
 		return
 	}
-	if evalToolsetReserved(o.name) {
+	if reservedToolset(o.name) {
 		f.errorf(o.at, fmt.Sprintf("Reserved name %q", o.name), "The name %q means every toolset. Take another one.", o.name)
 	}
 	t.Name = o.name

@@ -154,7 +154,7 @@ func (l *linker) aliases() {
 				other = owner[a]
 			}
 			switch {
-			case evalToolsetReserved(a):
+			case reservedToolset(a):
 				l.report(o, hcl.DiagError, at, fmt.Sprintf("Reserved name %q", a), fmt.Sprintf("The name %q means every toolset. Take another one.", a))
 			case other != nil:
 				l.report(o, hcl.DiagError, at, fmt.Sprintf("Duplicate toolset %q", a), fmt.Sprintf("The name %q is taken by the toolset declared at %s.", a, l.ld.pos(other.rng)), other.file)
@@ -269,7 +269,7 @@ func (l *linker) anyTool(pattern string) bool {
 }
 
 func (l *linker) toolset(o *evaluated, name string, at hcl.Range) {
-	if evalToolsetReserved(name) || l.all["toolset"][name] != nil || l.homes[name] {
+	if reservedToolset(name) || l.all["toolset"][name] != nil || l.homes[name] {
 		return
 	}
 	names := sortedKeys(l.all["toolset"])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/secret"
@@ -92,7 +93,7 @@ func keyBody() *body[Key] {
 func keySecretKind() kind[secret.Value] {
 	k := secretKind()
 	conv := k.conv
-	k.conv = func(v ctyValue, e hclsyntax.Expression) (secret.Value, *issue) {
+	k.conv = func(v cty.Value, e hclsyntax.Expression) (secret.Value, *issue) {
 		s, bad := conv(v, e)
 		if bad == nil && len(s.Open()) < minSecret {
 			bad = wrong("A key needs a secret of at least %d characters. Make one with: openssl rand -hex 32.", minSecret)

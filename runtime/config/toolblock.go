@@ -142,7 +142,7 @@ func (f *frame) checkHome(t *toolBlock) {
 		return
 	}
 	switch {
-	case evalToolsetReserved(name):
+	case reservedToolset(name):
 		f.errorf(attrRange(t.block, "toolset"), fmt.Sprintf("Reserved name %q", name), "The name %q means every toolset, and so cannot be a tool's home. Set toolset = \"…\"; the default is the file's base name.", name)
 	case !toolsetName(name):
 		f.errorf(attrRange(t.block, "toolset"), fmt.Sprintf("Invalid toolset %q", name), "The name of a toolset starts with a letter and has letters, digits, - and _ after it. The default is the file's base name; set toolset = \"…\".")
