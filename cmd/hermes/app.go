@@ -126,13 +126,13 @@ func (a *app) root() *cobra.Command {
 // globals are the flags of every command: which project, and how to speak.
 func (a *app) globals(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVar(&a.config, "config", "", "directory of the agents, or of the project that has it (default \"agents\")")
-	f.StringArrayVar(&a.tools, "tools", nil, "directory of tools; may be repeated (default tools.d in the project)")
-	f.StringVar(&a.state, "state", "", "directory of the database and caches (default state in the project)")
-	f.StringArrayVar(&a.vars, "var", nil, "value of a variable, as name=value; may be repeated")
-	f.StringArrayVar(&a.varFiles, "var-file", nil, "file with values of variables; may be repeated")
-	f.StringVar(&a.logFormat, "log-format", "text", "text or json")
-	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&a.config, "config", "", "read the agents in `DIR`, or those of the project DIR (default \"agents\")")
+	f.StringArrayVar(&a.tools, "tools", nil, "read tools in `DIR`; may be repeated (default tools.d in the project)")
+	f.StringVar(&a.state, "state", "", "keep the database and caches in `DIR` (default state in the project)")
+	f.StringArrayVar(&a.vars, "var", nil, "set a variable, as `NAME=VALUE`; may be repeated")
+	f.StringArrayVar(&a.varFiles, "var-file", nil, "read values of variables from `FILE`; may be repeated")
+	f.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
+	f.StringVar(&a.logLevel, "log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
 	f.BoolVar(&a.noColor, "no-color", false, "plain output on terminals too, as with NO_COLOR")
 	for _, dir := range []string{"config", "tools", "state"} {
 		must(root.MarkPersistentFlagDirname(dir))
@@ -152,8 +152,8 @@ func must(err error) {
 // running server.
 func (a *app) serverFlags(cmd *cobra.Command) *cobra.Command {
 	f := cmd.PersistentFlags()
-	f.StringVar(&a.server, "server", "", "URL of a running server (default: the one that owns the project's state, else "+defaultServer+")")
-	f.StringVar(&a.token, "token", "", "API key for the server (default $HERMES_TOKEN)")
+	f.StringVar(&a.server, "server", "", "use the server at `URL` (default: the one that owns the project's state, else "+defaultServer+")")
+	f.StringVar(&a.token, "token", "", "API `KEY` for the server (default $HERMES_TOKEN)")
 	return cmd
 }
 

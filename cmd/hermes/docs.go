@@ -25,7 +25,7 @@ func (a *app) docsCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE:   func(cmd *cobra.Command, _ []string) error { return a.writeDocs(cmd.Root(), out) },
 	}
-	cmd.Flags().StringVar(&out, "out", "docs", "directory of the pages")
+	cmd.Flags().StringVar(&out, "out", "docs", "`DIR` of the pages")
 	return cmd
 }
 
@@ -116,25 +116,47 @@ func hostFuncReference() string {
 
 func commandReference(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("Global flags:\n\n")
+	b.WriteString("Flags of every command:\n\n")
 	flagTable(&b, root.PersistentFlags())
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		if c != root {
-			fmt.Fprintf(&b, "### %s\n\n%s.\n\n", c.UseLine(), c.Short)
-			if c.Long != "" {
-				fmt.Fprintf(&b, "%s\n\n", strings.Join(strings.Fields(c.Long), " "))
-			}
-			flagTable(&b, c.LocalNonPersistentFlags())
-		}
 		for _, sub := range c.Commands() {
 			if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" {
+				commandEntry(&b, sub)
 				walk(sub)
 			}
 		}
 	}
 	walk(root)
 	return b.String()
+}
+
+// commandEntry writes what help says of one command.
+func commandEntry(b *strings.Builder, c *cobra.Command) {
+	_, takes, _ := strings.Cut(c.Use, " ")
+	fmt.Fprintf(b, "### %s\n\n%s.\n\n", strings.TrimSpace(c.CommandPath()+" "+takes), c.Short)
+	if c.Long != "" {
+		for paragraph := range strings.SplitSeq(c.Long, "\n\n") {
+			fmt.Fprintf(b, "%s\n\n", strings.Join(strings.Fields(paragraph), " "))
+		}
+	}
+	if c.Example != "" {
+		b.WriteString("```console\n")
+		for line := range strings.Lines(c.Example + "\n") {
+			fmt.Fprintf(b, "$ %s", strings.TrimLeft(line, " "))
+		}
+		b.WriteString("```\n\n")
+	}
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	global := c.Root().PersistentFlags()
+	for _, flags := range []*pflag.FlagSet{c.LocalFlags(), c.InheritedFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if global.Lookup(f.Name) == nil {
+				own.AddFlag(f)
+			}
+		})
+	}
+	flagTable(b, own)
 }
 
 func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
@@ -147,7 +169,11 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 			b.WriteString("| flag | |\n|---|---|\n")
 		}
 		rows++
-		fmt.Fprintf(b, "| `--%s` | %s |\n", f.Name, f.Usage)
+		value, usage := pflag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
 	})
 	if rows > 0 {
 		b.WriteString("\n")

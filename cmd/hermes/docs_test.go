@@ -90,6 +90,29 @@ func TestDocsNeedMarkers(t *testing.T) {
 	}
 }
 
+// TestFlagsOfCommands holds each command to the flags that it can use.
+func TestFlagsOfCommands(t *testing.T) {
+	page := readPage(t, "../../docs/cli.md")
+	for command, want := range map[string][]string{
+		"hermes run AGENT [TEXT|-]":          {"--json", "--server URL", "--session ID", "--token KEY"},
+		"hermes serve":                       {"--lenient", "--listen ADDRESS", "--watch"},
+		"hermes tools call NAME [ARGUMENTS]": {"--json", "--server URL", "--token KEY"},
+		"hermes tools list":                  {"--json"},
+		"hermes init [DIR]":                  nil,
+	} {
+		var got []string
+		for line := range strings.Lines(section(t, page, "### "+command)) {
+			if flag, ok := strings.CutPrefix(line, "| `--"); ok {
+				name, _, _ := strings.Cut(flag, "`")
+				got = append(got, "--"+name)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", command, diff)
+		}
+	}
+}
+
 func TestHeadings(t *testing.T) {
 	got := headings("###### six\n####### seven\n```\n####### code\n```\n")
 	want := "###### six\n**seven**\n```\n####### code\n```\n"

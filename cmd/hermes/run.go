@@ -45,7 +45,7 @@ func (a *app) runCommand() *cobra.Command {
 			return a.runTurn(cmd.Context(), args[0], text, sessionID)
 		},
 	}
-	cmd.Flags().StringVar(&sessionID, "session", "", "id of the session to continue")
+	cmd.Flags().StringVar(&sessionID, "session", "", "continue the session `ID`")
 	must(cmd.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		return names(false, a.sessionIDs)(cmd, nil, text)
 	}))

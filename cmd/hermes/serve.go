@@ -33,7 +33,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.serve(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "address to listen on (default server.listen, 127.0.0.1:8420)")
+	cmd.Flags().StringVar(&listen, "listen", "", "listen on `ADDRESS` (default server.listen, else 127.0.0.1:8420)")
 	cmd.Flags().BoolVar(&lenient, "lenient", false, "start without what does not load, instead of exiting")
 	cmd.Flags().BoolVar(&watch, "watch", true, "reload when files change")
 	return cmd

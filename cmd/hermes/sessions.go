@@ -22,7 +22,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 	a.serverFlags(a.jsonFlag(cmd))
 	listing := &cobra.Command{Use: "list", Short: "List sessions, newest first", Args: cobra.NoArgs, RunE: list}
 	for _, c := range []*cobra.Command{cmd, listing} {
-		c.Flags().IntVar(&limit, "limit", 50, "how many at most; 0: all")
+		c.Flags().IntVar(&limit, "limit", 50, "list at most `N`; 0: all")
 	}
 	search := &cobra.Command{
 		Use: "search WORDS…", Short: "Find messages that have all the words", Args: cobra.MinimumNArgs(1),
@@ -31,7 +31,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 			return a.searchSessions(cmd.Context(), strings.Join(args, " "), hits)
 		},
 	}
-	search.Flags().IntVar(&hits, "limit", 20, "how many hits at most")
+	search.Flags().IntVar(&hits, "limit", 20, "give at most `N` hits")
 	cmd.AddCommand(
 		listing, search,
 		&cobra.Command{
