@@ -62,6 +62,7 @@ type world struct {
 	model   config.Model
 	rules   []script.Rule
 	replace model.Provider // instead of the script
+	maxRuns int
 }
 
 func newWorld(t *testing.T) *world {
@@ -137,6 +138,12 @@ const open = `{"type":"object"}`
 // swap makes the declared state the next generation.
 func (w *world) swap() {
 	w.number++
+	w.holder.Swap(w.snapshot(), 0)
+}
+
+// snapshot is the declared state.
+func (w *world) snapshot() *snapshot.Snapshot {
+	w.t.Helper()
 	reg := registry.Seal(slices.Collect(maps.Values(w.tools)), nil, w.checks)
 	view, err := reg.View(registry.ViewSpec{Agent: w.agent.Name, Toolsets: w.agent.Toolsets})
 	if err != nil {
@@ -148,10 +155,10 @@ func (w *world) swap() {
 		p = w.replace
 	}
 	sm := &snapshot.Model{Model: &m, Provider: p}
-	w.holder.Swap(&snapshot.Snapshot{
-		Number: w.number, Config: &config.Config{}, Registry: reg,
+	return &snapshot.Snapshot{
+		Number: w.number, Config: &config.Config{Runtime: config.Runtime{MaxRuns: w.maxRuns}}, Registry: reg,
 		Agents: map[string]*snapshot.Agent{ag.Name: {Agent: &ag, View: view, Model: sm}}, Models: map[string]*snapshot.Model{"m": sm},
-	}, 0)
+	}
 }
 
 // rule adds a rule: calls are "step tool {args}".

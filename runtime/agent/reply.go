@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 // replied is the output of the model step. The message itself is in the store.
@@ -136,7 +137,7 @@ func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p pre
 	r := replied{Finish: resp.Finish, Usage: resp.Usage, Cost: cost(ag.Model.Price, resp.Usage)}
 	m := resp.Message
 	m.Role = chat.Assistant
-	m.Calls = t.adopt(m.Calls)
+	m.Calls = t.adopt(ag, m.Calls)
 	if p.Final && len(m.Calls) > 0 {
 		// Nothing was offered and a budget is used up: such calls are neither run nor kept.
 		r.Refused, r.Finish, m.Calls = len(m.Calls), model.Stop, nil
@@ -181,13 +182,29 @@ func refs(ag *snapshot.Agent, calls []chat.Call) []callRef {
 }
 
 // adopt gives calls ids of our own, and marks those that are the client's to run.
-func (t *turn) adopt(calls []chat.Call) []chat.Call {
+func (t *turn) adopt(ag *snapshot.Agent, calls []chat.Call) []chat.Call {
 	out := slices.Clone(calls)
 	for i := range out {
 		out[i].ID = newID("call")
-		out[i].Client = t.isClients(out[i].Name)
+		if name, ok := t.clients(ag, out[i].Name); ok {
+			out[i].Name, out[i].Client = name, true
+		}
 	}
 	return out
+}
+
+// clients gives the client's tool that a name means. A client knows its tools by their
+// very names, so the name is repaired here, as dispatch does for ours.
+func (t *turn) clients(ag *snapshot.Agent, name string) (string, bool) {
+	if len(t.ClientTools) == 0 || t.isClients(name) {
+		return name, len(t.ClientTools) > 0
+	}
+	names := ag.View.Names()
+	for _, d := range t.ClientTools {
+		names = append(names, tool.Name(d.Name))
+	}
+	found, ok := dispatch.Match(names, name)
+	return string(found), ok && t.isClients(string(found))
 }
 
 // isClients says whether a tool is the client's.

@@ -165,7 +165,7 @@ func offered(r *Request, t *registry.Tool) error {
 	if r.Live == nil || r.Live(t.Name) {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "the tool %q was removed while this turn was running: the call was not run; go on without it", t.Name)
+	return fault.New(fault.Unavailable, "the tool %q, offered in generation %d, has been removed since: the call was not run; go on without it", t.Name, r.Generation)
 }
 
 // failed is the outcome of a call that ended with err.

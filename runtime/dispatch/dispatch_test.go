@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 		{"missing", chat.Call{Name: "get_weather"}, nil, "invalid", "city: required"},
 		{"cut off", chat.Call{Name: "get_weather", Arguments: `{"city":"Os`}, nil, "invalid", "cut off"},
 		{"stream ended inside", chat.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`, Malformed: true}, nil, "invalid", "cut off"},
-		{"removed", chat.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`}, gone, "unavailable", "was removed"},
+		{"removed", chat.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`}, gone, "unavailable", "offered in generation 7, has been removed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := request(v, "", "")

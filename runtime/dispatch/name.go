@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -12,17 +13,29 @@ import (
 // maxNear is how many similar names an error offers.
 const maxNear = 5
 
-// Find gives the tool of a view that a model means by name: the one of that very name;
-// else, if control tokens of a chat template leaked into the name, the one of exactly
-// the name without them; else the only one that differs in case and separators alone.
+// Find gives the tool of a view that a model means by name, as [Match] finds it.
 func Find(view *registry.View, name string) (*registry.Tool, bool) {
 	if t, ok := view.Lookup(tool.Name(name)); ok {
 		return t, true
 	}
-	if bare, ok := withoutTokens(name); ok {
-		return view.Lookup(tool.Name(bare))
+	found, ok := Match(view.Names(), name)
+	if !ok {
+		return nil, false
 	}
-	return folded(view, name)
+	return view.Lookup(found)
+}
+
+// Match gives the one of names that a model means: that very name; else, if control
+// tokens of a chat template leaked into it, exactly the name without them; else the
+// only one that differs in case and separators alone.
+func Match(names []tool.Name, name string) (tool.Name, bool) {
+	if slices.Contains(names, tool.Name(name)) {
+		return tool.Name(name), true
+	}
+	if bare, ok := withoutTokens(name); ok {
+		return tool.Name(bare), slices.Contains(names, tool.Name(bare))
+	}
+	return folded(names, name)
 }
 
 // find is Find with an error that helps.
@@ -67,23 +80,22 @@ func withoutTokens(name string) (bare string, ok bool) {
 	}
 }
 
-// folded finds the only tool whose name is equal up to case and separators.
-func folded(view *registry.View, name string) (*registry.Tool, bool) {
+// folded finds the only name that is equal up to case and separators.
+func folded(names []tool.Name, name string) (found tool.Name, ok bool) {
 	want := fold(name)
 	if want == "" {
-		return nil, false
+		return "", false
 	}
-	var found tool.Name
-	for _, n := range view.Names() {
+	for _, n := range names {
 		if fold(string(n)) != want {
 			continue
 		}
-		if found != "" {
-			return nil, false
+		if ok {
+			return "", false
 		}
-		found = n
+		found, ok = n, true
 	}
-	return view.Lookup(found)
+	return found, ok
 }
 
 // fold is a name without case and separators. Only ASCII letters have case here:
