@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -23,7 +24,23 @@ type ViewSpec struct {
 	DisabledTools    []string // names and globs
 	// Vars are the variables of late descriptions, for example "agent".
 	Vars map[string]any
+	// AttrPos is "file:line" of the agent's attributes, by name, for example "toolsets".
+	AttrPos map[string]string
 }
+
+// DescriptionError is a late description that does not evaluate for an agent.
+type DescriptionError struct {
+	Tool tool.Name
+	Err  error // names file and line
+}
+
+// Error says which tool's it is.
+func (e *DescriptionError) Error() string {
+	return fmt.Sprintf("the description of tool %q cannot be made: %s", e.Tool, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *DescriptionError) Unwrap() error { return e.Err }
 
 // View is what one agent sees of the registry.
 type View struct {
@@ -53,8 +70,7 @@ type rendered struct {
 	defs    []chat.Definition
 }
 
-// View resolves an agent's view. An error is a late description that does not
-// evaluate.
+// View resolves an agent's view. An error is a *DescriptionError.
 func (r *Registry) View(spec ViewSpec) (*View, error) {
 	given := map[tool.Name][]way{}
 	for _, m := range r.Resolve(spec.Toolsets...) {
@@ -81,7 +97,7 @@ func (v *View) fill(given map[tool.Name][]way) error {
 		t := v.registry.tools[name]
 		def, err := t.define(scope)
 		if err != nil {
-			return err
+			return &DescriptionError{Tool: name, Err: err}
 		}
 		v.position[name] = len(v.members)
 		v.members = append(v.members, member{tool: t, def: def, ways: given[name]})

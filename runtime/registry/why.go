@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (v *View) Why(name tool.Name) Explanation {
 	checks, pass := v.whyChecks(t)
 	e.Reasons = slices.Concat(given, denied, checks, whyHealth(t))
 	if len(given) == 0 {
-		e.Reasons = append([]Reason{{Rule: "toolset", Detail: fmt.Sprintf("no toolset of agent %q holds it, and the agent does not name it", v.spec.Agent), Pos: t.Pos}}, e.Reasons...)
+		e.Reasons = append([]Reason{{Rule: "toolset", Detail: fmt.Sprintf("no toolset of agent %q holds it, and the agent does not name it", v.spec.Agent), Pos: cmp.Or(v.attrPos("toolsets"), t.Pos)}}, e.Reasons...)
 	}
 	e.Offered = len(given) > 0 && len(denied) == 0 && pass
 	return e
@@ -58,11 +59,14 @@ func (v *View) whyGiven(name tool.Name) []Reason {
 	}
 	for _, pattern := range v.spec.Tools {
 		if slices.Contains(v.registry.index.Match(pattern), name) {
-			out = append(out, Reason{Rule: "tool", Offers: true, Detail: fmt.Sprintf("the agent's tools name %q", pattern), Pos: v.spec.Pos})
+			out = append(out, Reason{Rule: "tool", Offers: true, Detail: fmt.Sprintf("the agent's tools name %q", pattern), Pos: v.attrPos("tools")})
 		}
 	}
 	return out
 }
+
+// attrPos is where the agent says something: the attribute, or its declaration.
+func (v *View) attrPos(attr string) string { return cmp.Or(v.spec.AttrPos[attr], v.spec.Pos) }
 
 // wayPos is where a tool comes into the last toolset of a way: that set's declaration,
 // or the tool's own if the set is there only as its home.
@@ -78,13 +82,13 @@ func (v *View) whyDenied(name tool.Name) []Reason {
 	for _, set := range v.spec.DisabledToolsets {
 		for _, m := range v.registry.Resolve(set) {
 			if m.Tool == name {
-				out = append(out, Reason{Rule: "disabled_toolset", Detail: fmt.Sprintf("the agent disables toolset %q", set), Pos: v.spec.Pos})
+				out = append(out, Reason{Rule: "disabled_toolset", Detail: fmt.Sprintf("the agent disables toolset %q", set), Pos: v.attrPos("disabled_toolsets")})
 			}
 		}
 	}
 	for _, pattern := range v.spec.DisabledTools {
 		if slices.Contains(v.registry.index.Match(pattern), name) {
-			out = append(out, Reason{Rule: "disabled_tool", Detail: fmt.Sprintf("the agent's disabled_tools name %q", pattern), Pos: v.spec.Pos})
+			out = append(out, Reason{Rule: "disabled_tool", Detail: fmt.Sprintf("the agent's disabled_tools name %q", pattern), Pos: v.attrPos("disabled_tools")})
 		}
 	}
 	return out
