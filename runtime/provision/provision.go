@@ -19,9 +19,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -64,6 +67,9 @@ type Provisioner struct {
 	// frozen are the registry's tools of the last build, by declaration.
 	frozen map[*config.Tool]frozen
 
+	mu    sync.Mutex              // guards inUse, and that it agrees with the cache of checks
+	inUse map[*build][]check.Spec // the checks of every generation that is not closed
+
 	background context.Context // of compiles after start; ends with Close
 	stop       context.CancelFunc
 }
@@ -79,6 +85,7 @@ func New(o Options) *Provisioner {
 	p := &Provisioner{
 		o: o, funcs: make(map[string]hostfuncs.Func, len(o.Funcs)),
 		handlers: newPool[*handler](), modules: newPool[*compiled](), models: newPool[*client](), frozen: map[*config.Tool]frozen{},
+		inUse: map[*build][]check.Spec{},
 	}
 	p.background, p.stop = context.WithCancel(context.Background())
 	for _, f := range o.Funcs {
@@ -107,9 +114,7 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 		return nil, b.diags
 	}
 	p.frozen = b.frozen
-	if p.o.Checks != nil {
-		p.o.Checks.Warm(checks(cfg))
-	}
+	b.keepChecks()
 	return &snapshot.Snapshot{
 		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
 		Registry: reg, Agents: agents, Models: models, Close: b.release,
@@ -126,8 +131,32 @@ type build struct {
 	releases []func()
 }
 
+// keepChecks begins the checks of a new generation.
+func (b *build) keepChecks() {
+	if b.o.Checks == nil {
+		return
+	}
+	specs := checks(b.cfg)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inUse[b] = specs
+	b.o.Checks.Warm(specs)
+}
+
+// dropChecks forgets the answers that no other generation has a use for.
+func (b *build) dropChecks() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.inUse[b]; !ok {
+		return
+	}
+	delete(b.inUse, b)
+	b.o.Checks.Retain(slices.Concat(slices.Collect(maps.Values(b.inUse))...))
+}
+
 // release gives back what the generation holds, last taken first.
 func (b *build) release() {
+	b.dropChecks()
 	for _, release := range slices.Backward(b.releases) {
 		release()
 	}
@@ -164,13 +193,32 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 		a := b.cfg.Agents[name]
 		view, err := reg.View(registry.ViewSpec{
 			Agent: name, Pos: string(a.Pos), Toolsets: a.Toolsets, Tools: a.Tools,
-			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a),
+			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a), AttrPos: b.positions(a.Decl),
 		})
 		if err != nil {
-			b.report(a.Decl, "", "Invalid description", err.Error())
+			b.reportView(a, err)
 			continue
 		}
 		out[name] = &snapshot.Agent{Agent: a, View: view, Model: models[a.Model]}
+	}
+	return out
+}
+
+// reportView reports a view that cannot be made: at the tool whose description is the
+// reason, since that is what has to change.
+func (b *build) reportView(a *config.Agent, err error) {
+	at := a.Decl
+	if late, ok := errors.AsType[*registry.DescriptionError](err); ok && b.cfg.Tools[late.Tool] != nil {
+		at = b.cfg.Tools[late.Tool].Decl
+	}
+	b.report(at, "description", "Invalid description", fmt.Sprintf("For agent %q %s", a.Name, err))
+}
+
+// positions are "file:line" of the attributes of a declaration.
+func (b *build) positions(d config.Decl) map[string]string {
+	out := make(map[string]string, len(d.Attrs))
+	for attr, at := range d.Attrs {
+		out[attr] = fmt.Sprintf("%s:%d", b.relative(at.Filename), at.Start.Line)
 	}
 	return out
 }

@@ -3,9 +3,11 @@ package provision
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -73,10 +75,16 @@ func (b *build) sourceOf(t *config.Tool) string {
 	if t.Wasm == nil {
 		return t.Native.Function
 	}
-	if rel, err := filepath.Rel(b.cfg.Paths.Project, t.Wasm.Module); err == nil {
-		return filepath.ToSlash(rel)
+	return b.relative(t.Wasm.Module)
+}
+
+// relative is a path as people know it: below the project, or as it is.
+func (b *build) relative(path string) string {
+	rel, err := filepath.Rel(b.cfg.Paths.Project, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
 	}
-	return t.Wasm.Module
+	return filepath.ToSlash(rel)
 }
 
 // handler takes the tool's handler from the pool, or builds it.
@@ -104,11 +112,23 @@ func (b *build) bindNative(t *config.Tool) (*handler, func(), error) {
 	if !ok {
 		return nil, nil, &attrError{"handler.function", "Unknown function", "No such host function; see hermes hostfuncs list."}
 	}
-	h, err := f.New(hostfuncs.Binding{Tool: t.Name, Params: t.Schema.JSON(), Config: t.Native.Config, Project: b.cfg.Paths.Project})
+	h, err := b.newNative(f, hostfuncs.Binding{Tool: t.Name, Params: t.Schema.JSON(), Config: t.Native.Config, Project: b.cfg.Paths.Project})
 	if err != nil {
 		return nil, nil, err
 	}
 	return &handler{Handler: h}, closerOf(h, b.o.Log), nil
+}
+
+// newNative contains a function that panics over its configuration: it may be an
+// embedding program's.
+func (b *build) newNative(f hostfuncs.Func, with hostfuncs.Binding) (h tool.Handler, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			b.o.Log.Error("host function panicked", "function", f.Name, "tool", string(with.Tool), "panic", p, "stack", string(debug.Stack()))
+			err = &attrError{"handler.function", "Invalid handler", fmt.Sprintf("The function %q failed over this declaration; the log has the details.", f.Name)}
+		}
+	}()
+	return f.New(with)
 }
 
 // attrError is a fault at one attribute of a declaration.

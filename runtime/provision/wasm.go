@@ -17,6 +17,10 @@ import (
 // start.
 type compiled struct {
 	digest string
+	// check judges a declaration by what is known without compiling; set when the compile
+	// is in the background.
+	check  func(wasmtools.Spec) error
+	cancel context.CancelFunc // ends the wait for a compile in the background
 	done   chan struct{}
 	module *wasmtools.Module // set before done closes
 	err    error             // likewise
@@ -53,22 +57,43 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 		c, fresh := b.module(in.Digest)
 		out[w.Module] = c
 		run := func(ctx context.Context) {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			c.module, c.err = b.o.Wasm.Compile(ctx, in.Content)
-			close(c.done)
+			defer close(c.done)
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+				c.module, c.err = b.o.Wasm.Compile(ctx, in.Content)
+			case <-ctx.Done():
+				c.err = fault.Wrap(fault.Canceled, context.Cause(ctx), "waiting for a place to compile the module: canceled")
+			}
 		}
 		switch {
 		case !fresh:
-		case b.g.Start && !b.o.Wasm.Cached(in.Digest) && inspects(in.Content):
+		case b.cold(c, in):
 			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]))
-			go run(b.background)
+			var background context.Context
+			background, c.cancel = context.WithCancel(b.background)
+			go run(background)
 		default:
 			wait.Go(func() { run(ctx) })
 		}
 	}
 	wait.Wait()
 	return out
+}
+
+// cold says whether a module is to be compiled in the background: at a start, if that
+// takes time, and if the module passes what is checked without compiling. One that does
+// not fails at once, also at a start.
+func (b *build) cold(c *compiled, in config.Input) bool {
+	if !b.g.Start || b.o.Wasm.Cached(in.Digest) {
+		return false
+	}
+	report, err := wasmtools.Inspect(in.Content)
+	if err != nil {
+		return false
+	}
+	c.check = func(s wasmtools.Spec) error { return b.o.Wasm.Check(report, s) }
+	return true
 }
 
 // module takes a module from the pool, or adds it there; fresh says that it has to be
@@ -83,8 +108,12 @@ func (b *build) module(digest string) (c *compiled, fresh bool) {
 	return c, fresh
 }
 
-// release waits for a compile that is under way; see Close.
+// release gives the module back. A compile that is under way is not waited for: the
+// runtime finishes it alone.
 func (c *compiled) release() {
+	if c.cancel != nil {
+		c.cancel()
+	}
 	<-c.done
 	if c.module != nil {
 		c.module.Release()
@@ -107,9 +136,12 @@ func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) 
 	default:
 	}
 	// The imports are known without compiling: a missing grant is an error at load.
-	p := &pending{done: make(chan struct{})}
+	if err := c.check(spec); err != nil {
+		return nil, nil, bindError(err)
+	}
+	p := &pending{dropped: make(chan struct{}), done: make(chan struct{})}
 	go p.bind(c, spec, b.o.Log)
-	return &handler{Handler: p, health: p.health}, func() { <-p.done; p.close(b.o.Log) }, nil
+	return &handler{Handler: p, health: p.health}, func() { p.close(b.o.Log) }, nil
 }
 
 func bindError(err error) error {
@@ -126,14 +158,20 @@ func bindError(err error) error {
 // pending is a handler whose module is still being compiled. Calls wait within their
 // own deadline.
 type pending struct {
-	done  chan struct{}
-	bound *wasmtools.Tool // set before done closes
-	err   error           // likewise
+	dropped chan struct{} // closed when no generation has it any more
+	done    chan struct{}
+	bound   *wasmtools.Tool // set before done closes
+	err     error           // likewise
 }
 
 func (p *pending) bind(c *compiled, spec wasmtools.Spec, log logger) {
 	defer close(p.done)
-	<-c.done
+	select {
+	case <-c.done:
+	case <-p.dropped:
+		p.err = fault.New(fault.Canceled, "its generation was closed")
+		return
+	}
 	if p.err = c.err; p.err == nil {
 		p.bound, p.err = c.module.Bind(spec)
 	}
@@ -143,6 +181,8 @@ func (p *pending) bind(c *compiled, spec wasmtools.Spec, log logger) {
 }
 
 func (p *pending) close(log logger) {
+	close(p.dropped)
+	<-p.done
 	if p.bound == nil {
 		return
 	}
@@ -174,13 +214,6 @@ func (p *pending) Call(ctx context.Context, c *tool.Call) (tool.Result, error) {
 		return tool.Result{}, fault.Wrap(fault.Unavailable, p.err, "tool %q could not be compiled; its operator sees why in the status", c.Tool)
 	}
 	return p.bound.Call(ctx, c)
-}
-
-// inspects says whether the module passes what is checked without compiling; one that
-// does not fails at once, also at start.
-func inspects(wasm []byte) bool {
-	_, err := wasmtools.Inspect(wasm)
-	return err == nil
 }
 
 func wasmSpec(t *config.Tool) wasmtools.Spec {
