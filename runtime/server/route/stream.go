@@ -3,7 +3,6 @@ package route
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -90,11 +89,11 @@ func (s *Stream) flush() error {
 	}
 	s.begin()
 	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
-		s.err = fmt.Errorf("writing event: %w", err)
+		s.err = gone(err)
 		return s.err
 	}
 	if err := s.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.err = fmt.Errorf("flushing event: %w", err)
+		s.err = gone(err)
 		return s.err
 	}
 	s.last = time.Now()

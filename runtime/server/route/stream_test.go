@@ -122,6 +122,21 @@ func TestStreamStaysBroken(t *testing.T) {
 	}
 }
 
+// TestClientGoes: a connection that breaks is no fault of the server's, however the
+// answer was written.
+func TestClientGoes(t *testing.T) {
+	for name, write := range map[string]func(http.ResponseWriter) error{
+		"event":   func(w http.ResponseWriter) error { return NewStream(w).Send(Event{Data: []byte("x")}) },
+		"comment": func(w http.ResponseWriter) error { return NewStream(w).Comment("x") },
+		"json":    func(w http.ResponseWriter) error { return WriteJSON(w, http.StatusOK, 1) },
+		"error":   func(w http.ResponseWriter) error { return WriteError(w, Native, errors.New("x")) },
+	} {
+		if err := write(&broken{ResponseWriter: httptest.NewRecorder()}); fault.KindOf(err) != fault.Canceled {
+			t.Errorf("%s: %v, want canceled", name, err)
+		}
+	}
+}
+
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := httptest.NewRecorder()

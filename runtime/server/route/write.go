@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
 // writeTimeout bounds how long a client may refuse to take what it is sent.
@@ -41,16 +43,22 @@ func WriteBytes(w http.ResponseWriter, status int, body []byte) error {
 	}
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
-		return fmt.Errorf("writing response: %w", err)
+		return gone(err)
 	}
 	return nil
+}
+
+// gone is the error of a connection that takes nothing more: what clients do is no
+// fault of the server.
+func gone(err error) error {
+	return fault.Wrap(fault.Canceled, err, "the client went away before the answer ended")
 }
 
 // extend gives the next write its time.
 func extend(rc *http.ResponseController) error {
 	err := rc.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("setting write deadline: %w", err)
+		return gone(err)
 	}
 	return nil
 }
