@@ -14,6 +14,11 @@ func errClosed() error {
 	return fault.New(fault.Unavailable, "the state database is closed: the server is shutting down")
 }
 
+func errMoved() error {
+	return fault.New(fault.Unavailable,
+		"the state database was removed or replaced while the server runs; nothing was stored. Stop the server, put the files back or leave the folder empty, and start it again")
+}
+
 func errNoWAL(mode string) error {
 	return fault.New(fault.Unavailable,
 		"the file system does not support write-ahead logging (SQLite chose %q); keep the state on a local disk", mode)

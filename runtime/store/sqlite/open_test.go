@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -369,6 +370,42 @@ func TestDiskFull(t *testing.T) {
 	list, err := d.Messages(t.Context(), session.Scope{All: true}, "s", 0, 0)
 	if err != nil || len(list) != stored+1 || list[stored].Seq != int64(stored+1) {
 		t.Errorf("%d messages, %v; want %d without a gap", len(list), err, stored+1)
+	}
+}
+
+// TestMovedAway: what no name leads to is not stored, so nobody is told that it was.
+func TestMovedAway(t *testing.T) {
+	t.Parallel()
+	for name, move := range map[string]func(path string) error{
+		"folder removed":   func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"file removed":     os.Remove,
+		"log removed":      func(path string) error { return os.Remove(path + "-wal") },
+		"folder renamed":   func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
+		"another in place": func(path string) error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "state", "hermes.db")
+			told := 0
+			d := reopen(t, path, Options{OnCommit: func() { told++ }})
+			if err := d.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			before := told
+			if err := move(path); err != nil {
+				t.Fatal(err)
+			}
+			err := d.CreateSession(t.Context(), session.Session{ID: "s2", Owner: "ann"})
+			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "removed or replaced") {
+				t.Errorf("CreateSession: %v", err)
+			}
+			if told != before {
+				t.Error("a commit was announced")
+			}
+			if strings.Contains(fault.Message(err), filepath.Dir(path)) {
+				t.Error("the message for clients names a path")
+			}
+		})
 	}
 }
 

@@ -10,6 +10,8 @@
 // even after a power cut. What it returned an error for is not in the database, unless
 // the disk failed while the commit was being acknowledged; the writes are made so that
 // repeating them is harmless.
+// A file that was removed or replaced while it is open takes no more writes: SQLite
+// would go on with what no name leads to, and all of it would be gone at the end.
 // A file that is damaged, of another program, or written by a newer binary is refused
 // before anything in it changes.
 //
@@ -82,6 +84,7 @@ type Options struct {
 // DB is an open state database.
 type DB struct {
 	path   string
+	file   fs.FileInfo // what path named when it was opened
 	writer *writer
 	reader *sql.DB
 
@@ -160,6 +163,9 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{path: path, writer: w, closed: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
+	if d.file, err = os.Stat(path); err != nil {
+		return nil, closing(err, w)
+	}
 	if err := d.migrate(ctx, o); err != nil {
 		return nil, closing(err, w)
 	}

@@ -6,6 +6,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
 // writer is the one connection that writes. Whoever holds the token owns all of it.
@@ -88,7 +92,27 @@ func (d *DB) write(ctx context.Context, do func(*tx) error) error {
 	if err := d.writer.connect(ctx); err != nil {
 		return explain(err)
 	}
-	return explain(d.writer.transact(ctx, do))
+	return explain(d.writer.transact(ctx, func(t *tx) error {
+		if err := do(t); err != nil {
+			return err
+		}
+		return d.inPlace()
+	}))
+}
+
+// inPlace refuses to commit to files that are no longer where they were opened.
+func (d *DB) inPlace() error {
+	now, err := os.Stat(d.path)
+	if err == nil {
+		_, err = os.Stat(d.path + "-wal")
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(now, d.file):
+		return errMoved()
+	case err != nil:
+		return fault.Wrap(fault.Unavailable, err, "the state database cannot be found; check that the state folder is readable")
+	}
+	return nil
 }
 
 func (d *DB) acquire(ctx context.Context) error {
