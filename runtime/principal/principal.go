@@ -26,7 +26,7 @@ const LocalName = "local"
 type Principal struct {
 	Name string
 	Role Role
-	// Agents are the agents it may use, as globs; empty means all.
+	// Agents are the agents it may use, as globs; nil means all, an empty list none.
 	Agents []string
 }
 
@@ -41,7 +41,7 @@ func (p Principal) MayUse(agent string) bool {
 	if p.Role != Admin && p.Role != User {
 		return false
 	}
-	if len(p.Agents) == 0 {
+	if p.Agents == nil {
 		return true
 	}
 	for _, pattern := range p.Agents {
