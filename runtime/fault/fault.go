@@ -61,14 +61,22 @@ var kinds = [...]kindRow{
 	Exhausted:   {"exhausted", http.StatusTooManyRequests, 1},
 }
 
+// row of the kind; a number that is no kind is an unclassified error.
+func (k Kind) row() kindRow {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return kinds[Internal]
+}
+
 // String is the kind's wire name, for example "not_found".
-func (k Kind) String() string { return kinds[k].name }
+func (k Kind) String() string { return k.row().name }
 
 // HTTPStatus is the status code a response with this kind carries.
-func (k Kind) HTTPStatus() int { return kinds[k].status }
+func (k Kind) HTTPStatus() int { return k.row().status }
 
 // ExitCode is the process exit code of a command that ends with this kind.
-func (k Kind) ExitCode() int { return kinds[k].exit }
+func (k Kind) ExitCode() int { return k.row().exit }
 
 // ParseKind is the inverse of [Kind.String]; unknown names are Internal and false.
 func ParseKind(name string) (Kind, bool) {
@@ -164,8 +172,9 @@ func ToolJSON(err error) json.RawMessage {
 }
 
 // Cut shortens s to at most n bytes without splitting a rune; invalid UTF-8 is
-// replaced first, so the result is always valid.
+// replaced first, so the result is always valid. With n under 1 nothing is left.
 func Cut(s string, n int) string {
+	n = max(n, 0)
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
 	}
