@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/server"
 	"github.com/hermes-runtime/hermes/runtime/server/api"
 	"github.com/hermes-runtime/hermes/runtime/server/openai"
@@ -23,6 +26,9 @@ const sweepEvery = 10 * time.Minute
 // requests, lets runs finish within the shutdown timeout, and returns. A signal on
 // hup reloads. Call Load first.
 func (s *System) Serve(ctx context.Context, hup <-chan os.Signal) error {
+	if s.holder.Number() == 0 {
+		return fault.New(fault.Unavailable, "nothing is loaded: call Load before Serve")
+	}
 	srv := s.server()
 	address := s.o.Listen
 	if address == "" {
@@ -33,7 +39,7 @@ func (s *System) Serve(ctx context.Context, hup <-chan os.Signal) error {
 		return err
 	}
 	if err := s.lock.SetAddress(s.url(listener.Addr())); err != nil {
-		return err
+		return errors.Join(fmt.Errorf("recording the address: %w", err), listener.Close())
 	}
 	s.log.Info("serving", "address", s.url(listener.Addr()), "project", s.paths.Project, "config", s.paths.ConfigDir,
 		"tools", strings.Join(s.Config().Paths.ToolsDirs, ", "), "state", s.paths.State, "generation", s.holder.Number(), "version", s.o.Version)
@@ -104,7 +110,11 @@ func (s *System) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup:
+		case _, ok := <-hup:
+			if !ok {
+				hup = nil // no more signals will come
+				continue
+			}
 			if _, err := s.reloader.Reload(ctx, "signal"); err != nil && ctx.Err() == nil {
 				s.log.Error("reloading", "trigger", "signal", "err", err)
 			}
