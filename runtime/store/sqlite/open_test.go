@@ -377,11 +377,13 @@ func TestDiskFull(t *testing.T) {
 func TestMovedAway(t *testing.T) {
 	t.Parallel()
 	for name, move := range map[string]func(path string) error{
-		"folder removed":   func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
-		"file removed":     os.Remove,
-		"log removed":      func(path string) error { return os.Remove(path + "-wal") },
-		"folder renamed":   func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
-		"another in place": func(path string) error { return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600)) },
+		"folder removed": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"file removed":   os.Remove,
+		"log removed":    func(path string) error { return os.Remove(path + "-wal") },
+		"folder renamed": func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
+		"another in place": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
