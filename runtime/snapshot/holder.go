@@ -82,24 +82,28 @@ func (h *Holder) Number() int64 {
 // Swap makes next the live generation. The one before drains: it is closed when its
 // last lease is released; with drain over 0 its leases expire after that time.
 func (h *Holder) Swap(next *Snapshot, drain time.Duration) {
+	e := &entry{snapshot: next}
+	e.expiry, e.expire = context.WithCancelCause(context.Background())
 	h.mu.Lock()
-	before := h.live
-	h.live = &entry{snapshot: next}
-	h.live.expiry, h.live.expire = context.WithCancelCause(context.Background())
+	before := e // after Close nobody can acquire it
+	if !h.closed {
+		before, h.live = h.live, e
+	}
 	idle := before != nil && h.retire(before, drain)
 	h.mu.Unlock()
 	if idle {
-		before.close()
+		h.finish(before)
 	}
 }
 
-// retire marks e as replaced and says whether nobody holds it. Needs mu.
+// retire marks e as replaced and says whether nobody holds it: then the caller
+// finishes it. Needs mu.
 func (h *Holder) retire(e *entry, drain time.Duration) bool {
 	e.retired = time.Now()
+	h.retired = append(h.retired, e)
 	if e.holders == 0 {
 		return true
 	}
-	h.retired = append(h.retired, e)
 	if drain > 0 {
 		e.timer = time.AfterFunc(drain, func() { e.expire(ErrDrained) })
 	}
@@ -114,24 +118,25 @@ func (h *Holder) release(e *entry) {
 		e.timer.Stop()
 	}
 	h.mu.Unlock()
-	if !last {
-		return
+	if last {
+		h.finish(e)
 	}
-	e.close()
+}
+
+// finish closes a retired generation that nobody holds.
+func (h *Holder) finish(e *entry) {
+	e.expire(nil)
+	if e.snapshot.Close != nil {
+		e.snapshot.Close()
+	}
 	h.mu.Lock()
 	h.retired = slices.DeleteFunc(h.retired, func(o *entry) bool { return o == e })
 	h.mu.Unlock()
 	h.drained.Broadcast()
 }
 
-func (e *entry) close() {
-	e.expire(nil)
-	if e.snapshot.Close != nil {
-		e.snapshot.Close()
-	}
-}
-
-// Draining lists the retired generations that are still held, oldest first.
+// Draining lists the retired generations that are still held, or are being closed (with
+// no holders), oldest first.
 func (h *Holder) Draining() []Draining {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +157,7 @@ func (h *Holder) Close() {
 	idle := e != nil && h.retire(e, 0)
 	h.mu.Unlock()
 	if idle {
-		e.close()
+		h.finish(e)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

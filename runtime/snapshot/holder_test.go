@@ -189,3 +189,43 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 	})
 }
+
+// TestSwapAfterClose closes what can never be acquired.
+func TestSwapAfterClose(t *testing.T) {
+	h := snapshot.NewHolder()
+	h.Close()
+	closed := 0
+	h.Swap(&snapshot.Snapshot{Number: 1, Close: func() { closed++ }}, 0)
+	if closed != 1 || h.Number() != 0 {
+		t.Errorf("closed %d times, generation %d is live", closed, h.Number())
+	}
+	h.Close()
+	if closed != 1 {
+		t.Errorf("closed %d times", closed)
+	}
+}
+
+// TestCloseWaitsForASwapThatCloses ends while Swap closes an idle generation.
+func TestCloseWaitsForASwapThatCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := snapshot.NewHolder()
+		gate := make(chan struct{})
+		first := false
+		h.Swap(&snapshot.Snapshot{Number: 1, Close: func() { <-gate; first = true }}, 0)
+		go h.Swap(&snapshot.Snapshot{Number: 2}, 0)
+		synctest.Wait()
+		done := make(chan struct{})
+		go func() { h.Close(); close(done) }()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("Close returned before a generation was closed")
+		default:
+		}
+		close(gate)
+		<-done
+		if !first {
+			t.Error("the first generation is not closed")
+		}
+	})
+}
