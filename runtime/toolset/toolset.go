@@ -56,7 +56,7 @@ type Index struct {
 func NewIndex(decls []Decl, home map[tool.Name]string) *Index {
 	ix := &Index{
 		decls: map[string]Decl{}, alias: map[string]string{},
-		homes: map[string][]tool.Name{}, memo: map[string][]Member{},
+		homes: map[string][]tool.Name{},
 		tools: slices.Sorted(maps.Keys(home)),
 	}
 	for _, d := range decls {
@@ -76,9 +76,7 @@ func NewIndex(decls []Decl, home map[tool.Name]string) *Index {
 		names[n] = true
 	}
 	ix.names = slices.Sorted(maps.Keys(names))
-	for _, n := range ix.names {
-		ix.members(n)
-	}
+	ix.memo = ix.resolveAll(ix.resolveAll(nil))
 	return ix
 }
 
@@ -132,50 +130,68 @@ func (ix *Index) Match(pattern string) []tool.Name {
 	return out
 }
 
+// pass resolves every set once. An include of all stands for what the sets hold
+// without such includes, which an earlier pass found: else sets that include all would
+// be parts of each other. It holds no less, since every tool has a home.
+type pass struct {
+	*Index
+	all  map[string][]Member // nil: an include of all adds nothing
+	memo map[string][]Member
+}
+
+func (ix *Index) resolveAll(all map[string][]Member) map[string][]Member {
+	p := &pass{ix, all, map[string][]Member{}}
+	for _, n := range ix.names {
+		p.members(n)
+	}
+	return p.memo
+}
+
 // members resolves one declared or home set, once. While a set is being resolved it
 // counts as empty, which cuts cycles and keeps the work linear in the includes.
-func (ix *Index) members(name string) []Member {
-	if members, ok := ix.memo[name]; ok {
+func (p *pass) members(name string) []Member {
+	if members, ok := p.memo[name]; ok {
 		return members
 	}
-	ix.memo[name] = nil
+	p.memo[name] = nil
 	acc := found{}
 	own := []string{name}
-	for _, t := range ix.homes[name] {
+	for _, t := range p.homes[name] {
 		acc.add(t, own)
 	}
-	d := ix.decls[name]
+	d := p.decls[name]
 	for _, pattern := range d.Tools {
-		for _, t := range ix.Match(pattern) {
+		for _, t := range p.Match(pattern) {
 			acc.add(t, own)
 		}
 	}
 	for _, include := range d.Includes {
-		for _, target := range ix.targets(include) {
-			if target != name {
-				acc.merge(ix.members(target), own)
-			}
-		}
+		p.include(acc, include, name)
 	}
 	for _, pattern := range d.Exclude {
-		for _, t := range ix.Match(pattern) {
+		for _, t := range p.Match(pattern) {
 			delete(acc, t)
 		}
 	}
-	ix.memo[name] = acc.members()
-	return ix.memo[name]
+	p.memo[name] = acc.members()
+	return p.memo[name]
 }
 
-// targets are the sets that an include names.
-func (ix *Index) targets(include string) []string {
-	canonical, ok := ix.Canonical(include)
+// include adds what an include of the set name brings.
+func (p *pass) include(acc found, include, name string) {
+	own := []string{name}
+	canonical, ok := p.Canonical(include)
 	switch {
-	case !ok:
-		return nil
+	case !ok, canonical == name:
 	case canonical == Star:
-		return ix.names
+		for _, n := range p.names {
+			if n != name {
+				acc.merge(p.all[n], own)
+			}
+		}
+	default:
+		acc.merge(p.members(canonical), own)
 	}
-	return []string{canonical}
 }
 
 // Cycle finds a cycle of includes through name and gives it as a path that ends where

@@ -107,3 +107,22 @@ func TestLayeredIncludesAreLinear(t *testing.T) {
 		t.Errorf("got %d members, %d paths", len(got), len(got[0].Paths))
 	}
 }
+
+// TestIncludesOfAll: sets that include all include each other, which is no cycle of
+// the operator's making, so none of them may lose a tool by it.
+func TestIncludesOfAll(t *testing.T) {
+	decls := []toolset.Decl{
+		{Name: "a", Includes: []string{"all"}},
+		{Name: "b", Includes: []string{"a"}, Exclude: []string{"web_*"}},
+		{Name: "c", Includes: []string{"*"}, Exclude: []string{"count"}},
+	}
+	home := map[tool.Name]string{"web_get": "web", "count": "text", "in_a": "a", "in_b": "b", "in_c": "c"}
+	every := []string{"count", "in_a", "in_b", "in_c", "web_get"}
+	for name, want := range map[string][]string{
+		"a": every, "b": {"count", "in_a", "in_b", "in_c"}, "c": {"in_a", "in_b", "in_c", "web_get"}, "all": every,
+	} {
+		if diff := cmp.Diff(want, names(toolset.NewIndex(decls, home).Resolve(name))); diff != "" {
+			t.Errorf("Resolve(%q) (-want +got):\n%s", name, diff)
+		}
+	}
+}
