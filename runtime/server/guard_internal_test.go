@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +70,32 @@ func TestPanicInTheMiddle(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// timed remembers the read deadlines that are set.
+type timed struct {
+	*httptest.ResponseRecorder
+	until []time.Time
+}
+
+func (w *timed) SetReadDeadline(t time.Time) error {
+	w.until = append(w.until, t)
+	return nil
+}
+
+// TestBodyIsLimited: a client that keeps a body back is given up, also where the answer
+// does not depend on it; net/http would wait for ever before it answers.
+func TestBodyIsLimited(t *testing.T) {
+	s := bare(t)
+	s.bound = binding{ip: netip.MustParseAddr("127.0.0.1"), port: "8420"}
+	for name, host := range map[string]string{"unknown path": "localhost:8420", "refused host": "evil.test"} {
+		req := httptest.NewRequest(http.MethodPost, "/nowhere", strings.NewReader("{}"))
+		req.Host = host
+		w := &timed{ResponseRecorder: httptest.NewRecorder()}
+		s.ServeHTTP(w, req)
+		if len(w.until) != 2 || !w.until[1].Before(w.until[0]) || w.until[1].IsZero() {
+			t.Errorf("%s: deadlines %v, want one for the request and an earlier one for its refusal", name, w.until)
+		}
 	}
 }

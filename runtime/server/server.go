@@ -88,8 +88,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r)
 	s.stamp(rw, id)
 	defer s.contain(rw, r, id)
-	conf := s.config()
-	if err := s.guard(rw, r, conf); err != nil {
+	err := route.LimitBody(rw, r)
+	if err == nil {
+		err = s.guard(rw, r, s.config())
+	}
+	if err != nil {
 		s.refuse(rw, r, err)
 		return
 	}
@@ -189,6 +192,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if rw, ok := w.(*response); ok && rw.begun {
 		s.log.Debug("answer broken off", "method", r.Method, "path", r.URL.Path, "err", err)
+		return
+	}
+	if berr := route.RefuseBody(w, r); berr != nil {
+		s.log.Debug("answer not taken", "method", r.Method, "path", r.URL.Path, "err", berr)
 		return
 	}
 	if wait, ok := retryAfter(err); ok {

@@ -17,6 +17,10 @@ import (
 // bodyTimeout bounds how long a client may take to send a body.
 const bodyTimeout = 60 * time.Second
 
+// refuseTimeout bounds how long a refusal waits for the rest of the body. It is less
+// than writeTimeout, so that there is time to send it.
+const refuseTimeout = 5 * time.Second
+
 // Field names the field of a body or query that an error is about. It is the Detail of
 // a *fault.Error.
 type Field struct {
@@ -50,17 +54,47 @@ func CheckContentType(r *http.Request) error {
 	return nil
 }
 
+// LimitBody gives the client its time to send the body. It goes before everything else
+// that is done with a request: net/http reads what a handler left of a body before it
+// sends the answer, and without a limit would wait for it as long as the client likes.
+func LimitBody(w http.ResponseWriter, r *http.Request) error {
+	return limitBody(w, r, bodyTimeout)
+}
+
+// RefuseBody goes before an answer that does not depend on the body: the client gets
+// the answer soon, also if the body does not come.
+func RefuseBody(w http.ResponseWriter, r *http.Request) error {
+	return limitBody(w, r, refuseTimeout)
+}
+
+func limitBody(w http.ResponseWriter, r *http.Request, d time.Duration) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	if err := readUntil(http.NewResponseController(w), time.Now().Add(d)); err != nil {
+		return fault.Wrap(fault.Internal, err, "the body could not be read")
+	}
+	return nil
+}
+
+// readUntil sets the read deadline; the zero time takes it off, as has to be done once
+// the body is there: one that stays would end the request's context later on, in the
+// middle of the work.
+func readUntil(rc *http.ResponseController, t time.Time) error {
+	if err := rc.SetReadDeadline(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
 // ReadBody reads the body, which the server has limited.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	rc := http.NewResponseController(w)
-	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, fault.Wrap(fault.Internal, err, "the body could not be read")
+	if err := LimitBody(w, r); err != nil {
+		return nil, err
 	}
 	body, err := io.ReadAll(r.Body)
-	// A deadline that stays would end the request's context later on, in the middle of
-	// the work.
-	if resetErr := rc.SetReadDeadline(time.Time{}); err == nil && resetErr != nil && !errors.Is(resetErr, http.ErrNotSupported) {
-		err = resetErr
+	if err == nil {
+		err = readUntil(http.NewResponseController(w), time.Time{})
 	}
 	var tooLarge *http.MaxBytesError
 	switch {

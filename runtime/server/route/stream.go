@@ -87,7 +87,7 @@ func (s *Stream) flush() error {
 		s.err = err
 		return err
 	}
-	s.begin()
+	first := s.begin()
 	if _, err := s.w.Write(s.buf.Bytes()); err != nil {
 		s.err = gone(err)
 		return s.err
@@ -96,14 +96,21 @@ func (s *Stream) flush() error {
 		s.err = gone(err)
 		return s.err
 	}
+	if first {
+		// Sending the head has read what the handler left of the body.
+		if err := readUntil(s.rc, time.Time{}); err != nil {
+			s.err = gone(err)
+			return s.err
+		}
+	}
 	s.last = time.Now()
 	return nil
 }
 
-// begin sends the head. Needs mu.
-func (s *Stream) begin() {
+// begin sends the head, and says whether it did. Needs mu.
+func (s *Stream) begin() bool {
 	if s.begun {
-		return
+		return false
 	}
 	s.begun = true
 	h := s.w.Header()
@@ -112,6 +119,7 @@ func (s *Stream) begin() {
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("X-Content-Type-Options", "nosniff")
 	s.w.WriteHeader(http.StatusOK)
+	return true
 }
 
 // KeepAlive sends a comment whenever the stream was silent for 15 s, until stop is

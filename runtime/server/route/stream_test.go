@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -267,6 +268,65 @@ func TestSlowBody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBodyNeverEnds: a client that keeps its body back gets its answer and its
+// connection closed, whatever the handler does with the body.
+func TestBodyNeverEnds(t *testing.T) {
+	for name, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"read": func(w http.ResponseWriter, r *http.Request) error {
+			_, err := ReadBody(w, r)
+			return errors.Join(RefuseBody(w, r), WriteError(w, Native, err))
+		},
+		"refused": func(w http.ResponseWriter, r *http.Request) error {
+			return errors.Join(RefuseBody(w, r), WriteError(w, Native, fault.New(fault.NotFound, "nothing here")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				piped(t, func(w http.ResponseWriter, r *http.Request) {
+					if err := errors.Join(LimitBody(w, r), handle(w, r)); err != nil {
+						t.Error(err)
+					}
+				}, func(c net.Conn) {
+					if _, err := c.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")); err != nil {
+						t.Fatal(err)
+					}
+					begin := time.Now()
+					answer, err := io.ReadAll(c)
+					if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") || time.Since(begin) > bodyTimeout+writeTimeout {
+						t.Errorf("%q after %v (%v)", answer, time.Since(begin), err)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestBodyOfFollower: a body that is not asked for does not end a stream.
+func TestBodyOfFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		piped(t, func(w http.ResponseWriter, r *http.Request) {
+			if err := errors.Join(LimitBody(w, r), NewStream(w).Comment("x")); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-r.Context().Done():
+				ended <- context.Cause(r.Context())
+			case <-time.After(time.Hour):
+				ended <- nil
+			}
+		}, func(c net.Conn) {
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+			if _, err := c.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("the stream ended: %v", err)
+			}
+		})
+	})
 }
 
 func TestErrorShapes(t *testing.T) {
