@@ -126,11 +126,28 @@ func (f *frame) evalWith(expr hclsyntax.Expression, extra map[string]cty.Value) 
 		ctx = ctx.NewChild()
 		ctx.Variables = extra
 	}
+	ctx, meter := funcs.Metered(ctx)
 	v, diags := expr.Value(ctx)
+	if err, at := meter.Spent(); err != nil {
+		f.add(diagnostic(hcl.DiagError, *at, err.Summary, err.Detail))
+		return cty.DynamicVal, false
+	}
 	for _, d := range diags {
 		f.add(f.explain(d, expr))
 	}
-	return v, !diags.HasErrors()
+	if diags.HasErrors() {
+		return v, false
+	}
+	return v, f.small(v, expr)
+}
+
+// small reports a value that is too large to be written out.
+func (f *frame) small(v cty.Value, expr hclsyntax.Expression) bool {
+	err, ok := errors.AsType[*funcs.Error](funcs.CheckSize(v))
+	if ok {
+		f.add(diagnostic(hcl.DiagError, expr.Range(), err.Summary, err.Detail))
+	}
+	return !ok
 }
 
 // done ends the evaluation that eval began.

@@ -100,9 +100,13 @@ func (e *lateExpr) Eval(s *late.Scope) (any, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%s: %s", e.pos, err)
 	}
-	ctx := e.ctx.NewChild()
+	ctx, meter := funcs.Metered(e.ctx)
+	ctx = ctx.NewChild()
 	ctx.Variables = vars
 	v, diags := e.expr.Value(ctx)
+	if err, _ := meter.Spent(); err != nil {
+		return nil, fault.New(fault.TooLarge, "%s: %s", e.pos, err)
+	}
 	if diags.HasErrors() {
 		return nil, fault.New(fault.Invalid, "%s: evaluating the expression: %s", e.pos, lateReason(diags))
 	}
@@ -361,9 +365,14 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 		return nil, false
 	}
 	e := &lateExpr{expr: expr, shape: lp.shape, pos: string(f.pos(expr.Range())), ctx: f.scope.only(expr)}
-	ctx := e.ctx.NewChild()
+	ctx, meter := funcs.Metered(e.ctx)
+	ctx = ctx.NewChild()
 	ctx.Variables = lp.vars
 	v, diags := expr.Value(ctx)
+	if err, at := meter.Spent(); err != nil {
+		f.add(diagnostic(hcl.DiagError, *at, err.Summary, err.Detail))
+		return nil, false
+	}
 	for _, d := range diags {
 		f.add(f.explain(d, expr))
 	}

@@ -86,6 +86,7 @@ func parse(path string, src []byte) parsedFile {
 		p.body, p.half = nil, declaredNames(src)
 		return p
 	}
+	funcs.Guard(p.body)
 	p.hashes = map[*hclsyntax.Block]string{}
 	for _, b := range p.body.Blocks {
 		p.hashes[b] = blockHash(b, src)

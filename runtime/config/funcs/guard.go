@@ -10,7 +10,6 @@ import (
 	ctyyaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // MaxNesting is how deep brackets, braces, parentheses, templates and operators may
@@ -169,5 +168,3 @@ func yamlNesting(s string) error {
 
 func yamlDecode() function.Function { return ctyyaml.YAMLDecodeFunc }
 func yamlEncode() function.Function { return ctyyaml.YAMLEncodeFunc }
-
-func jsonencodeFunc() function.Function { return stdlib.JSONEncodeFunc }

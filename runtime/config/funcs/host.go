@@ -161,7 +161,12 @@ func renderTemplate(h Host, path string, vars cty.Value) (cty.Value, error) {
 	if ctx.Variables == nil {
 		ctx.Variables = map[string]cty.Value{}
 	}
+	Guard(expr)
+	ctx, m := Metered(ctx)
 	v, diags := expr.Value(ctx)
+	if err, at := m.Spent(); err != nil {
+		return cty.NilVal, fmt.Errorf("line %d of %s: %s", at.Start.Line, path, strings.TrimRight(err.Error(), "."))
+	}
 	if diags.HasErrors() {
 		return cty.NilVal, templateError(diags)
 	}

@@ -264,11 +264,17 @@ func replaceFunc() function.Function {
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			s, search, with := args[0].AsString(), args[1].AsString(), args[2].AsString()
 			if len(search) < 2 || search[0] != '/' || search[len(search)-1] != '/' {
+				if err := replaced(s, strings.Count(s, search), with); err != nil {
+					return cty.NilVal, err
+				}
 				return cty.StringVal(strings.ReplaceAll(s, search, with)), nil
 			}
 			re, err := regexp.Compile(search[1 : len(search)-1])
 			if err != nil {
 				return cty.NilVal, function.NewArgErrorf(1, "the pattern is not RE2: %s", syntaxError(err))
+			}
+			if err := replaced(s, len(re.FindAllStringIndex(s, -1)), with); err != nil {
+				return cty.NilVal, err
 			}
 			return cty.StringVal(re.ReplaceAllString(s, with)), nil
 		},

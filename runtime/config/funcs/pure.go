@@ -19,7 +19,7 @@ const Sensitive Mark = "sensitive"
 // Terraform has them. The map is the caller's.
 func Pure() map[string]function.Function {
 	all := map[string]function.Function{}
-	for _, group := range []map[string]function.Function{numbers(), texts(), collections(), codecs(), control()} {
+	for _, group := range []map[string]function.Function{numbers(), texts(), collections(), codecs(), control(), bounded()} {
 		maps.Copy(all, group)
 	}
 	return all
@@ -35,9 +35,8 @@ func numbers() map[string]function.Function {
 
 func texts() map[string]function.Function {
 	return map[string]function.Function{
-		"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc,
-		"indent": stdlib.IndentFunc, "join": stdlib.JoinFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc,
-		"regexall": stdlib.RegexAllFunc, "replace": replaceFunc(), "split": stdlib.SplitFunc,
+		"chomp": stdlib.ChompFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc,
+		"regexall": stdlib.RegexAllFunc, "replace": replaceFunc(),
 		"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
 		"trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc,
 		"upper": stdlib.UpperFunc, "formatdate": stdlib.FormatDateFunc, "timeadd": stdlib.TimeAddFunc,
@@ -55,7 +54,7 @@ func collections() map[string]function.Function {
 		"element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": indexFunc(), "keys": stdlib.KeysFunc,
 		"length": lengthFunc(), "lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "one": oneFunc(),
 		"range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-		"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 		"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 		"tobool": stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number),
 		"tostring": stdlib.MakeToFunc(cty.String), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
@@ -66,9 +65,9 @@ func collections() map[string]function.Function {
 func codecs() map[string]function.Function {
 	return map[string]function.Function{
 		"base64decode": text1("text", fromBase64), "base64encode": text1("text", toBase64), "csvdecode": stdlib.CSVDecodeFunc,
-		"jsondecode": guarded(stdlib.JSONDecodeFunc, "JSON", jsonNesting), "jsonencode": jsonencodeFunc(),
+		"jsondecode": guarded(stdlib.JSONDecodeFunc, "JSON", jsonNesting),
 		"sha256": text1("text", sha256Text), "urlencode": text1("text", urlencode),
-		"yamldecode": guarded(yamlDecode(), "YAML", yamlNesting), "yamlencode": yamlEncode(),
+		"yamldecode": guarded(yamlDecode(), "YAML", yamlNesting),
 	}
 }
 
