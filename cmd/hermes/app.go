@@ -79,8 +79,7 @@ func (a *app) exit(ctx context.Context, err error) int {
 // explain gives the words of an error: its message if it was written for people, else
 // all of it.
 func explain(err error) string {
-	var f *fault.Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.Message
 	}
 	return err.Error()
@@ -97,19 +96,20 @@ func (a *app) root() *cobra.Command {
 		Long: "hermes serves agents, models and tools that are declared in HCL, and changes them\n" +
 			"while they run. Start with: hermes init my-project && cd my-project && hermes serve",
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version: version,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("hermes {{.Version}}\n")
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
 	a.globals(root)
-	root.AddCommand(
-		a.serveCommand(), a.initCommand(), a.runCommand(), a.validateCommand(), a.fmtCommand(),
-		a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand(), a.agentsCommand(), a.whyCommand(),
-		a.statusCommand(), a.reloadCommand(), a.sessionsCommand(), a.versionCommand(), a.docsCommand(),
-	)
+	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.sessionsCommand())
+	group(root, "Declare:", a.validateCommand(), a.fmtCommand(), a.agentsCommand(), a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand())
+	group(root, "Operate:", a.statusCommand(), a.reloadCommand(), a.whyCommand())
+	root.AddCommand(a.versionCommand(), a.docsCommand())
 	root.InitDefaultCompletionCmd()
 	for _, sub := range root.Commands() {
 		if sub.Name() == "completion" {
@@ -121,6 +121,15 @@ func (a *app) root() *cobra.Command {
 	root.InitDefaultHelpCmd()
 	usageArgs(root)
 	return root
+}
+
+// group adds commands under a title of the help text.
+func group(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
 // globals are the flags of every command: which project, and how to speak.

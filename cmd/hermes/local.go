@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/hermes-runtime/hermes/runtime"
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -23,15 +22,20 @@ func (a *app) options() (runtime.Options, error) {
 	}, nil
 }
 
+// quietly is options for a command whose output is its result: unless asked for more, it
+// logs only what is wrong.
+func (a *app) quietly() (runtime.Options, error) {
+	if a.logLevel == "info" {
+		a.logLevel = "warn"
+	}
+	return a.options()
+}
+
 // open takes the state and loads the project in this process. The caller closes it.
 func (a *app) open(ctx context.Context) (*runtime.System, error) {
-	o, err := a.options()
+	o, err := a.quietly()
 	if err != nil {
 		return nil, err
-	}
-	if a.logLevel == "info" {
-		// A command's output is its result; it logs only what is wrong.
-		o.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	o.NoWatch = true
 	sys, err := runtime.New(o)
@@ -52,10 +56,9 @@ func (a *app) open(ctx context.Context) (*runtime.System, error) {
 
 // openState takes the state without loading the project. The caller closes it.
 func (a *app) openState() (*runtime.System, error) {
-	o, err := a.options()
+	o, err := a.quietly()
 	if err != nil {
 		return nil, err
 	}
-	o.Log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return runtime.New(o)
 }

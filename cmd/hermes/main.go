@@ -10,8 +10,6 @@ import (
 )
 
 // version is set when the binary is linked.
-//
-//nolint:gochecknoglobals // set by the linker
 var version = "dev"
 
 func main() {

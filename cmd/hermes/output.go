@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/mattn/go-isatty"
 )
@@ -56,20 +58,21 @@ func (a *app) printJSON(v any) error {
 	return nil
 }
 
-// table writes aligned columns to stdout.
+// table writes aligned columns to stdout, with no space at the ends of lines.
 func (a *app) table(header []string, rows [][]string) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
 	if len(header) > 0 {
 		_, _ = fmt.Fprintln(w, strings.Join(header, "\t"))
 	}
 	for _, row := range rows {
-		for len(row) > 0 && row[len(row)-1] == "" {
-			row = row[:len(row)-1]
-		}
-		_, _ = fmt.Fprintln(w, strings.Join(row, "\t"))
+		_, _ = fmt.Fprintln(w, a.shown(strings.Join(row, "\t")))
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("writing output: %w", err)
+		return fmt.Errorf("aligning output: %w", err)
+	}
+	for line := range strings.Lines(text.String()) {
+		a.say("%s", strings.TrimRight(line, " \n"))
 	}
 	return nil
 }
@@ -82,6 +85,24 @@ func (a *app) say(format string, args ...any) {
 // note writes a line to stderr.
 func (a *app) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// shown is text of others as a terminal may see it: control characters, which could
+// write to the screen or the clipboard, are replaced. Elsewhere it is as it is.
+func (a *app) shown(text string) string {
+	if !terminal(a.stdout) {
+		return text
+	}
+	return harmless(text)
+}
+
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // oneLine shortens text to a line of at most n runes.

@@ -15,10 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-runtime/hermes/runtime"
 	"github.com/hermes-runtime/hermes/runtime/agent"
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
@@ -86,6 +88,7 @@ func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
 		return err
 	}
 	defer sys.Close()
+	a.noteCompiling(sys, name)
 	r, err := sys.Loop().Start(ctx, agent.Turn{
 		Agent: name, Principal: principal.Local(), Session: sessionID,
 		Input: []chat.Message{{Role: chat.User, Content: text}},
@@ -97,6 +100,34 @@ func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
 	defer stop()
 	// Events are followed to the end, also after an interrupt: the run is canceled then.
 	return a.follow(sys.Hub().Subscribe(context.WithoutCancel(ctx), session.Scope{All: true}, r.ID, 0))
+}
+
+// noteCompiling says on a terminal that the modules of an agent's tools are compiled
+// first, since a turn that calls one waits for it.
+func (a *app) noteCompiling(sys *runtime.System, agent string) {
+	if !terminal(a.stderr) {
+		return
+	}
+	lease, release, err := sys.Holder().Acquire()
+	if err != nil {
+		return
+	}
+	defer release()
+	ag, ok := lease.Agents[agent]
+	if !ok {
+		return
+	}
+	waiting := 0
+	for _, name := range ag.View.Names() {
+		if t, ok := lease.Registry.Tool(name); ok {
+			if health, _ := t.State(); health == registry.Compiling {
+				waiting++
+			}
+		}
+	}
+	if waiting > 0 {
+		a.note("%s", a.paint(dim, "compiling "+count(waiting, "module")+", once"))
+	}
 }
 
 // runEvents starts a run on the server and gives its events. If ctx ends before the
@@ -212,7 +243,7 @@ func (a *app) follow(events iter.Seq2[run.Event, error]) error {
 func (a *app) show(t run.EventType, d eventData, live bool) {
 	switch {
 	case t == run.MessageDelta && live:
-		_, _ = fmt.Fprint(a.stdout, d.Text)
+		_, _ = fmt.Fprint(a.stdout, a.shown(d.Text))
 	case t == run.MessageCompleted && live:
 		a.say("")
 	case t == run.ToolStarted && terminal(a.stderr):
@@ -223,7 +254,7 @@ func (a *app) show(t run.EventType, d eventData, live bool) {
 func (a *app) ended(t run.EventType, d eventData, reply string, live bool) error {
 	if t == run.RunCompleted {
 		if !live && !a.json {
-			a.say("%s", reply)
+			a.say("%s", a.shown(reply))
 		}
 		return nil
 	}

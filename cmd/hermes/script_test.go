@@ -23,7 +23,7 @@ import (
 //
 //	exits CODE COMMAND…     runs a command, which must end with this exit code
 //	json [PATH VALUE]…      what was printed to stdout is JSON, and at each path
-//	                        (a.0.b, or a.# for a length) is this JSON value
+//	                        (a.0.b, or a.len for a length) is this JSON value
 //	jsonlines MIN           every line of stdout is JSON, and there are at least so many
 //	listening [DIR]         waits for the server that owns DIR's state (default .), and
 //	                        puts its address into $SERVER and process id into $PID
@@ -84,6 +84,9 @@ func exitCode(err error) int {
 }
 
 func jsonOutput(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args)%2 != 0 {
+		ts.Fatalf("usage: json [PATH VALUE]…")
+	}
 	dec := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
 	dec.UseNumber()
 	var value any
@@ -100,19 +103,19 @@ func jsonOutput(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// at is the value at a path: names, positions, and # for a length.
+// at is the value at a path: names, positions, and len for a length.
 func at(value any, path []string) any {
 	if len(path) == 0 {
 		return value
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		if path[0] == "#" {
+		if path[0] == "len" {
 			return len(v)
 		}
 		return at(v[path[0]], path[1:])
 	case []any:
-		if path[0] == "#" {
+		if path[0] == "len" {
 			return len(v)
 		}
 		i, err := strconv.Atoi(path[0])

@@ -200,16 +200,16 @@ func (a *app) showSession(ctx context.Context, id string) error {
 func (a *app) printMessage(m session.Message) {
 	switch m.Role {
 	case chat.User:
-		a.say("%s %s", a.paintOut(bold, "user:"), m.Text())
+		a.say("%s %s", a.paintOut(bold, "user:"), a.shown(m.Text()))
 	case chat.Assistant:
 		if m.Content != "" {
-			a.say("%s %s", a.paintOut(green, "assistant:"), m.Content)
+			a.say("%s %s", a.paintOut(green, "assistant:"), a.shown(m.Content))
 		}
 		for _, c := range m.Calls {
-			a.say("%s %s %s", a.paintOut(dim, "call:"), c.Name, c.Arguments)
+			a.say("%s %s %s", a.paintOut(dim, "call:"), c.Name, a.shown(c.Arguments))
 		}
 	case chat.Tool:
-		a.say("%s %s %s", a.paintOut(dim, "result:"), m.Name, oneLine(m.Content, 400))
+		a.say("%s %s %s", a.paintOut(dim, "result:"), m.Name, a.shown(oneLine(m.Content, 400)))
 	}
 }
 

@@ -234,6 +234,9 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 		View: view, Call: chat.Call{ID: "call_cli", Name: name, Arguments: arguments}, Run: "cli", Step: "0/tool/0",
 		Principal: principal.Local(), Generation: lease.Number,
 	})
+	if ctx.Err() != nil {
+		return toolAnswer{}, ctx.Err()
+	}
 	answer := toolAnswer{
 		Tool: string(o.Tool), Failed: o.Failed, Result: json.RawMessage(o.Content), Untrusted: o.Untrusted, Duration: o.Duration.Milliseconds(),
 	}
