@@ -384,6 +384,10 @@ func (f *frame) unknownVariable(t hcl.Traversal, expr hclsyntax.Expression, extr
 	summary := fmt.Sprintf("Unknown variable %q", root)
 	detail := fmt.Sprintf("There is no variable %q here.%s Values are var.NAME for a variable and local.NAME for a local.", root, suggest(root, names))
 	switch {
+	case foreignVariables()[root] != "" && len(t) > 1:
+		detail = fmt.Sprintf("There is no variable %q here. %s", root, foreignVariables()[root])
+	case slices.Contains(blockTypes(), root) && len(t) > 1 && !isLateName(root):
+		detail = fmt.Sprintf("There is no variable %q here. Other blocks are named in double quotes: %s.", root, quotedName(root, t))
 	case inTemplate(expr, at):
 		detail = fmt.Sprintf("There is no variable %q here.%s%s", root, suggest(root, names), templateHint)
 	case isLateName(root):

@@ -98,8 +98,8 @@ func unknownBlock(f *frame, b *hclsyntax.Block) {
 	if near == "" {
 		near = " There are " + strings.Join(blockTypes(), ", ") + "."
 	}
-	if b.Type == "local" || b.Type == "var" || b.Type == "vars" || b.Type == "variables" {
-		near = ` Values with names stand in locals { name = … }; values given from outside in variable "NAME" { }.`
+	if hint := foreignBlocks()[b.Type]; hint != "" {
+		near = " " + hint
 	}
 	f.errorf(b.TypeRange, fmt.Sprintf("Unknown block %q", b.Type), "There is no block %q.%s", b.Type, near)
 }
@@ -112,7 +112,7 @@ func (f *frame) nameLabel(b *hclsyntax.Block, o *evaluated, form string) bool {
 	}
 	o.name, o.at = b.Labels[0], b.LabelRanges[0]
 	if !validName(o.name) {
-		f.errorf(o.at, fmt.Sprintf("Invalid name %q", o.name), "The name of a %s starts with a letter and has letters, digits, - and _ after it, at most 64 characters in all.", b.Type)
+		f.errorf(o.at, fmt.Sprintf("Invalid name %q", o.name), "The name of %s starts with a letter and has letters, digits, - and _ after it, at most 64 characters in all.", article(b.Type))
 	}
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -71,6 +72,9 @@ func (l *language) evalModel(f *frame, b *hclsyntax.Block, o *evaluated) {
 	}
 	if b.Body.Attributes["context_window"] == nil {
 		m.ContextWindow = defaultWindow
+		if strings.HasPrefix(m.Provider, "openai.") && !f.bad {
+			f.warnf(b.DefRange(), "Missing attribute \"context_window\"", "How many tokens the model reads and writes is not given, and %d is assumed. With more than it has, long conversations fail. Write context_window = %d, or what the model has.", defaultWindow, defaultWindow)
+		}
 	}
 	if m.ContextWindow > 0 && m.MaxOutput >= m.ContextWindow {
 		f.errorf(attrRange(b, "max_output"), "Conflicting max_output", "The model may write %d tokens, which is all of its context window of %d: nothing is left to read.", m.MaxOutput, m.ContextWindow)

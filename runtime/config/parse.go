@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -68,12 +67,17 @@ func (f *file) fault(at hcl.Range, summary, detail string) {
 
 func parse(path string, src []byte) parsedFile {
 	p := parsedFile{}
+	if d := checkText(path, src); d != nil {
+		p.diags, p.half = blamed(hcl.Diagnostics{d}, nil), declaredNames(src)
+		return p
+	}
 	if err := funcs.CheckNesting(src, false); err != nil {
 		d := diagnostic(hcl.DiagError, hcl.Range{Filename: path, Start: hcl.InitialPos, End: hcl.InitialPos}, "Invalid nesting", err.Error())
 		p.diags, p.half = blamed(hcl.Diagnostics{d}, nil), declaredNames(src)
 		return p
 	}
 	parsed, diags := hclsyntax.ParseConfig(src, path, hcl.InitialPos)
+	diags = firstCauses(diags)
 	for _, d := range diags {
 		explainSyntax(d, src)
 	}
@@ -81,7 +85,7 @@ func parse(path string, src []byte) parsedFile {
 	if parsed != nil {
 		p.body, _ = parsed.Body.(*hclsyntax.Body)
 	}
-	if diags.HasErrors() {
+	if broken(diags) {
 		// What the parser salvaged may be cut anywhere. The file reports its syntax only.
 		p.body, p.half = nil, declaredNames(src)
 		return p
@@ -92,6 +96,14 @@ func parse(path string, src []byte) parsedFile {
 		p.hashes[b] = blockHash(b, src)
 	}
 	return p
+}
+
+// broken says whether the parser lost its way; that an attribute stands twice it reports
+// and goes on.
+func broken(diags hcl.Diagnostics) bool {
+	return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && d.Summary != "Attribute redefined"
+	})
 }
 
 func blockHash(b *hclsyntax.Block, src []byte) string {
@@ -120,29 +132,6 @@ func declaredNames(src []byte) []string {
 		}
 	}
 	return names
-}
-
-// explainSyntax adds what is usually meant to the diagnostics of HCL's parser.
-func explainSyntax(d *hcl.Diagnostic, src []byte) {
-	if d.Subject == nil {
-		d.Subject = &hcl.Range{Start: hcl.InitialPos, End: hcl.InitialPos}
-	}
-	line := strings.TrimSpace(lineAt(src, d.Subject.Start.Byte))
-	hint := ""
-	switch {
-	case regexp.MustCompile(`^["\w-]+[ \t]*:[^:]`).MatchString(line + " "):
-		hint = "An attribute is set with an equals sign: write name = value, not name: value."
-	case strings.Contains(d.Detail, "ingle quotes"), strings.Contains(d.Detail, "$${"): // HCL says it
-	case strings.Contains(d.Summary, "single-argument block") || d.Summary == "Missing newline after block definition" || d.Summary == "Missing newline after argument":
-		hint = "A block on one line holds at most one attribute. Write the opening brace, then each attribute and nested block on a line of its own, then the closing brace."
-	case regexp.MustCompile(`^\w+([ \t]+"[^"]*")+[ \t]*=`).MatchString(line):
-		hint = "A block has no equals sign: write " + strings.TrimRight(line[:strings.IndexByte(line, '=')], " \t") + " { … }."
-	case strings.Contains(line, "${") || strings.Contains(line, "%{"):
-		hint = "If ${ or %{ is text here and not an expression, write $${ or %%{ instead, or keep the text in a file and read it with file()."
-	}
-	if hint != "" {
-		d.Detail = strings.TrimRight(d.Detail, " ") + " " + hint
-	}
 }
 
 func lineAt(src []byte, at int) string {

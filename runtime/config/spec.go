@@ -228,8 +228,14 @@ func (b *body[T]) advice(name string) string {
 	if hint := b.hints[name]; hint != "" {
 		return " " + hint
 	}
+	if hint := foreignNames()[name]; hint != "" {
+		return " " + hint
+	}
 	if s := suggest(name, b.names()); s != "" {
 		return s
+	}
+	if len(b.names()) == 0 {
+		return " It has none."
 	}
 	return " There are " + strings.Join(b.names(), ", ") + "."
 }

@@ -66,7 +66,7 @@ func codecs() map[string]function.Function {
 	return map[string]function.Function{
 		"base64decode": text1("text", fromBase64), "base64encode": text1("text", toBase64), "csvdecode": stdlib.CSVDecodeFunc,
 		"jsondecode": guarded(stdlib.JSONDecodeFunc, "JSON", jsonNesting),
-		"sha256": text1("text", sha256Text), "urlencode": text1("text", urlencode),
+		"sha256":     text1("text", sha256Text), "urlencode": text1("text", urlencode),
 		"yamldecode": guarded(yamlDecode(), "YAML", yamlNesting),
 	}
 }
