@@ -102,33 +102,37 @@ func (w *walk) dir(dir string, above []fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
+	var first error
 	for _, e := range entries {
-		if err := w.entry(filepath.Join(dir, e.Name()), e, append(above, self)); err != nil {
-			return err
+		if err := w.entry(filepath.Join(dir, e.Name()), e, append(above, self)); err != nil && first == nil {
+			first = err
 		}
 	}
-	return nil
+	return first
 }
 
+// entry takes what has the name of a declaration even if it is no file that can be read:
+// that is then said of the one file, and does not hold up the others.
 func (w *walk) entry(path string, e fs.DirEntry, above []fs.FileInfo) error {
 	if skipped(e.Name()) {
 		return nil
 	}
-	isDir, isFile := e.IsDir(), e.Type().IsRegular()
+	isDir := e.IsDir()
 	if e.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // a link to nothing, as editors leave for locks
+		if errors.Is(err, fs.ErrNotExist) { // a link to nothing, as editors leave for locks
 			return nil
-		case err != nil:
-			return err
 		}
-		isDir, isFile = info.IsDir(), info.Mode().IsRegular()
+		isDir = err == nil && info.IsDir()
 	}
 	switch {
 	case isDir:
-		return w.dir(path, above)
-	case isFile && configFile(e.Name()):
+		err := w.dir(path, above)
+		if errors.Is(err, fs.ErrNotExist) { // removed since it was listed
+			return nil
+		}
+		return err
+	case configFile(e.Name()):
 		w.found = append(w.found, path)
 	}
 	return nil

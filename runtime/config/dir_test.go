@@ -188,3 +188,41 @@ func TestSourceRefusesSpecialFiles(t *testing.T) {
 		t.Error("a file of a terabyte is read")
 	}
 }
+
+// TestOneBadFile says of a file that cannot be read that it is the one, and reads the rest.
+func TestOneBadFile(t *testing.T) {
+	paths := project(t, map[string]string{"tools.d/a.hcl": clock, "tools.d/sub/deep.hcl": "locals {\n  deep = 1\n}\n"})
+	tools := filepath.Join(paths.Project, "tools.d")
+	for link, target := range map[string]string{"loop.hcl": "loop.hcl", "zero.hcl": "/dev/zero", "through.hcl": "a.hcl/x", "notes.md": "notes.md"} {
+		if err := os.Symlink(target, filepath.Join(tools, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, diags := config.Load(t.Context(), config.DirSource(), options(paths))
+	checkForm(t, diags)
+	want := []string{"tools.d/loop.hcl:1 ERROR Invalid file", "tools.d/through.hcl:1 ERROR Invalid file", "tools.d/zero.hcl:1 ERROR Invalid file"}
+	if diff := cmp.Diff(want, found(paths.Project, diags)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, d := range diags {
+		if b, _ := config.BlameOf(d); b.Input != d.Subject.Filename {
+			t.Errorf("%s is blamed on %s", d.Subject.Filename, b.Input)
+		}
+	}
+	if cfg.Tools["time_now"] == nil {
+		t.Error("the tool beside them is gone")
+	}
+}
+
+// TestUnreadableDirectories names the directory that cannot be read, and lists the rest.
+func TestUnreadableDirectories(t *testing.T) {
+	paths := project(t, map[string]string{"tools.d/a.hcl": clock, "tools.d/z.hcl": "agent \"x\" {}\n"})
+	if err := os.Symlink("..", filepath.Join(paths.Project, "tools.d", "up")); err != nil {
+		t.Fatal(err)
+	}
+	cfg, diags := config.Load(t.Context(), config.DirSource(), options(paths))
+	want := []string{"tools.d/z.hcl:1 ERROR Unsupported block \"agent\"", "tools.d:1 ERROR Cyclic link"}
+	if diff := cmp.Diff(want, found(paths.Project, diags)); diff != "" || cfg.Tools["time_now"] == nil {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -150,7 +151,7 @@ func (ld *load) parseDir(dir string, own func(path string) bool) []*file {
 	paths, err := ld.list(dir)
 	if err != nil {
 		at := ld.dirRange(dir)
-		summary, detail := "Missing directory", fmt.Sprintf("%s cannot be read: %s.", relative(ld.paths.Project, dir), reason(err))
+		summary, detail := ld.unlisted(dir, err)
 		if own, ok := errors.AsType[*funcs.Error](err); ok {
 			summary, detail = own.Summary, own.Detail
 		}
@@ -166,6 +167,19 @@ func (ld *load) parseDir(dir string, own func(path string) bool) []*file {
 		ld.half = append(ld.half, f.half...)
 	}
 	return files
+}
+
+// unlisted says why a directory could not be listed; err may be of one below it.
+func (ld *load) unlisted(dir string, err error) (summary, detail string) {
+	at := dir
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && within(dir, pe.Path) {
+		at = pe.Path
+	}
+	name := relative(ld.paths.Project, at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "Missing directory", fmt.Sprintf("There is no directory %q.", name)
+	}
+	return "Invalid directory", fmt.Sprintf("The directory %q cannot be read: %s.", name, reason(err))
 }
 
 // dirRange is where a directory is named: in the runtime block, else by itself.

@@ -250,7 +250,7 @@ func TestALostConfigDirectoryIsRefused(t *testing.T) {
 			p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
 			tt.lose(p)
 			out := p.reload()
-			diff(t, []any{out.Changed, p.stale(out)["agents/main.hcl"]}, []any{false, "deleted: Missing directory (refused)"})
+			diff(t, []any{out.Changed, p.stale(out)["agents/main.hcl"]}, []any{false, "deleted: " + map[string]string{"directory": "Missing", "files": "Invalid"}[name] + " directory (refused)"})
 			diff(t, p.names(), []string{"a"})
 			tt.back(p)
 			diff(t, p.stale(p.reload()), nil)
