@@ -52,7 +52,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)
 	if err := os.WriteFile(filepath.Join(dir, "main.hcl"), []byte(exampleProject), 0o600); err != nil {
 		panic(err)
 	}
@@ -123,14 +123,12 @@ func show(e run.Event) error {
 	if err := json.Unmarshal(e.Data, &data); err != nil {
 		return err
 	}
-	switch e.Type {
-	case run.ToolStarted, run.ToolFinished:
+	switch {
+	case e.Type == run.ToolStarted || e.Type == run.ToolFinished:
 		fmt.Println(e.Type, data.Tool)
-	case run.MessageCompleted:
-		if data.Text != "" {
-			fmt.Println(data.Text)
-		}
-	case run.RunCompleted:
+	case e.Type == run.MessageCompleted && data.Text != "":
+		fmt.Println(data.Text)
+	case e.Type.Terminal():
 		fmt.Println(e.Type)
 	}
 	return nil
