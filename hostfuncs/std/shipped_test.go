@@ -152,6 +152,25 @@ func TestShippedNativeToolsBind(t *testing.T) {
 	}
 }
 
+// TestSizesCanBeReached: a size that a tool allows is not refused on the way to it.
+func TestSizesCanBeReached(t *testing.T) {
+	cfg := load(t, nil)
+	for name, part := range map[tool.Name]struct{ property, rest string }{
+		"json_query": {"text", `"query":"$"`},
+		"csv_query":  {"csv", `"limit":1`},
+		"file_write": {"content", `"path":"f"`},
+	} {
+		size := 4 << 20
+		if wasm := cfg.Tools[name].Wasm; wasm != nil {
+			size = int(wasm.Limits.Input)
+		}
+		args := fmt.Sprintf(`{%q:%q,%s}`, part.property, strings.Repeat("x", size-200), part.rest)
+		if _, err := cfg.Tools[name].Schema.Parse(args); err != nil {
+			t.Errorf("%s with %d bytes: %v", name, len(args), err)
+		}
+	}
+}
+
 func native(t *testing.T, cfg *config.Config, name tool.Name) tool.Handler {
 	t.Helper()
 	tl := cfg.Tools[name]

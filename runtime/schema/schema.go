@@ -36,7 +36,7 @@ const (
 	MaxSchemaBytes   = 256 << 10 // bytes of a schema
 	MaxSchemaNodes   = 5000      // JSON values in a schema
 	MaxDepth         = 64        // nesting of a schema or of arguments
-	MaxArgumentBytes = 1 << 20   // bytes of an argument text
+	MaxArgumentBytes = 8 << 20   // bytes of an argument text: as many as a model's answer may have
 	maxArgumentNodes = 100_000   // JSON values in an argument text
 )
 
