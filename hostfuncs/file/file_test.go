@@ -304,7 +304,7 @@ func TestWrite(t *testing.T) {
 	b.fails(fault.Invalid, "is a folder", "file.write", `{"path":"a","content":"y"}`)
 	b.fails(fault.Invalid, "is a folder", "file.write", `{"path":".","content":"y"}`)
 	b.fails(fault.Invalid, "names a folder", "file.write", `{"path":"fresh/","content":"y"}`)
-	b.fails(fault.Unavailable, "not a directory", "file.write", `{"path":"new/below","content":"y"}`)
+	b.fails(fault.Invalid, "a folder on the way is a file", "file.write", `{"path":"new/below","content":"y"}`)
 	b.link("new", "alias")
 	b.fails(fault.Invalid, "is a symbolic link", "file.write", `{"path":"alias","content":"y"}`)
 	b.config["max_size"] = int64(3)

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/afero"
 
@@ -134,6 +135,14 @@ func (t tree) explain(err error, p string) error {
 		return fault.Wrap(fault.Exists, err, "%q exists already", p)
 	case errors.Is(err, fs.ErrPermission):
 		return fault.Wrap(fault.Denied, err, "%q: permission denied", p)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fault.Wrap(fault.Invalid, err, "%q: a folder on the way is a file", p)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return fault.Wrap(fault.Invalid, err, "%q...: the name is too long", fault.Cut(p, 60))
+	case errors.Is(err, syscall.ELOOP):
+		return fault.Wrap(fault.Invalid, err, "%q is a symbolic link that leads to itself", p)
+	case errors.Is(err, syscall.ENXIO): // of a socket, which cannot even be opened
+		return fault.Wrap(fault.Denied, err, "%q is not a regular file; pipes, sockets and devices are refused", p)
 	case strings.Contains(cause.Error(), "escapes"): // os has no name for it
 		return fault.Wrap(fault.Denied, err, "%q leads out of the root of this tool through a symbolic link", p)
 	}
