@@ -34,7 +34,7 @@ func (a *app) serveCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "listen on `ADDRESS` (default server.listen, else 127.0.0.1:8420)")
-	cmd.Flags().BoolVar(&lenient, "lenient", false, "start without what does not load, instead of exiting")
+	cmd.Flags().BoolVar(&lenient, "lenient", false, "start without tools files that do not load, instead of exiting")
 	cmd.Flags().BoolVar(&watch, "watch", true, "reload when files change")
 	return cmd
 }
@@ -51,7 +51,7 @@ func (a *app) serve(ctx context.Context, o runtime.Options) error {
 	}
 	if err != nil {
 		if diags.HasErrors() && fault.KindOf(err) == fault.Invalid {
-			a.note("hermes serve starts only with files that load; --lenient starts without what does not")
+			a.note("hermes serve starts only with files that load; --lenient starts without tools files that do not")
 			return exitError(exitUsage)
 		}
 		return err
