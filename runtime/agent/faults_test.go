@@ -252,3 +252,20 @@ func (c *canceling) AppendEvents(ctx context.Context, e []store.Event) error {
 	c.hit()
 	return c.backing.AppendEvents(ctx, e)
 }
+
+// TestFailedBeginLeavesNoSession takes back the session of a run that never was.
+func TestFailedBeginLeavesNoSession(t *testing.T) {
+	f := &faulty{at: 1} // creating the session is the first operation, beginning the run the second
+	w := newWorldOn(t, func(db *sqlite.DB) backing { f.backing = db; return f }, nil)
+	w.rule("go", says("done"))
+	w.swap()
+	f.armed.Store(true)
+	if _, err := start(t, w); !errors.Is(err, errDisk) {
+		t.Fatalf("Start = %v", err)
+	}
+	f.armed.Store(false)
+	list, err := w.db.Sessions(t.Context(), session.Scope{All: true}, session.ListOptions{})
+	if err != nil || len(list) != 0 {
+		t.Errorf("sessions = %+v, %v", list, err)
+	}
+}
