@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -77,6 +78,7 @@ func (f *frame) finishCheck(b *hclsyntax.Block, s *check.Spec) {
 		if len(s.Vars) == 0 && !f.poisoned {
 			f.errorf(attrRange(b, "vars"), "Invalid vars", "Name at least one environment variable.")
 		}
+		f.checkEnvNames(b, "vars", s.Vars)
 	case check.File:
 		s.Path = f.abs(s.Path)
 	case check.Command:
@@ -91,6 +93,15 @@ func (f *frame) finishCheck(b *hclsyntax.Block, s *check.Spec) {
 	case check.TCP:
 		if _, _, err := net.SplitHostPort(s.Address); s.Address != "" && err != nil {
 			f.errorf(attrRange(b, "address"), "Invalid address", `Write host and port, for example "db.internal:5432".`)
+		}
+	}
+}
+
+// checkEnvNames reports what cannot be the name of an environment variable.
+func (f *frame) checkEnvNames(b *hclsyntax.Block, attr string, names []string) {
+	for i, n := range names {
+		if n == "" || strings.ContainsAny(n, "= \t\n$\x00") {
+			f.errorf(elementRange(b, attr, i), "Invalid "+attr, "%q is not the name of an environment variable, for example \"API_KEY\".", n)
 		}
 	}
 }

@@ -29,7 +29,15 @@ type kind[V any] struct {
 
 // mismatch says what was needed and what stands there.
 func mismatch(need string, v cty.Value) *issue {
-	return wrong("This must be %s, not %s.", need, article(v.Type().FriendlyName()))
+	return wrong("This must be %s, not %s.", need, article(commonName(v.Type())))
+}
+
+// commonName is the name of a type as people write it: [1] is a list to them.
+func commonName(ty cty.Type) string {
+	if ty.IsTupleType() {
+		return "list"
+	}
+	return ty.FriendlyName()
 }
 
 func article(noun string) string {
@@ -148,7 +156,7 @@ func toDuration(v cty.Value, zero bool) (time.Duration, *issue) {
 	case d < 0:
 		return 0, wrong("A duration cannot be negative.")
 	case d == 0 && !zero:
-		return 0, wrong(`A duration of zero would end everything at once. Write how long it may take, for example "30s".`)
+		return 0, wrong(`A duration of zero is no use here. Write a longer one, for example "30s".`)
 	}
 	return d, nil
 }
@@ -175,7 +183,7 @@ func sizeKind() kind[int64] {
 
 func toSize(v cty.Value) (int64, *issue) {
 	if v.Type() == cty.Number {
-		return 0, wrong("A size needs a unit and double quotes, for example %q.", numberText(v)+"KiB")
+		return 0, wrong("A size needs a unit and double quotes, for example %q.", numberSize(v))
 	}
 	if v.Type() != cty.String {
 		return 0, mismatch(`a size such as "64KiB"`, v)
@@ -185,6 +193,14 @@ func toSize(v cty.Value) (int64, *issue) {
 		return 0, wrong(`%q is not a size. Write a whole number with the unit B, KiB, MiB or GiB, for example "64KiB" or "16MiB".`, v.AsString())
 	}
 	return n, nil
+}
+
+// numberSize is a number of bytes with the largest unit that leaves it whole.
+func numberSize(v cty.Value) string {
+	if n, acc := v.AsBigFloat().Int64(); acc == big.Exact && n >= 0 {
+		return showSize(n)
+	}
+	return "64KiB"
 }
 
 func parseSize(s string) (int64, bool) {

@@ -65,6 +65,28 @@ func suggest(name string, names []string) string {
 	return ""
 }
 
+// maxNamed is how many names a message lists.
+const maxNamed = 8
+
+// suggestAny is suggest, or what there is if that is little enough to say.
+func suggestAny(name string, names []string) string {
+	near := suggest(name, names)
+	if near == "" && len(names) > 0 && len(names) <= maxNamed {
+		return thereAre(slices.Compact(slices.Sorted(slices.Values(names))))
+	}
+	return near
+}
+
+func thereAre(names []string) string {
+	switch len(names) {
+	case 0:
+		return " There is none."
+	case 1:
+		return fmt.Sprintf(" There is only %s.", listed(names))
+	}
+	return fmt.Sprintf(" There are %s.", listed(names))
+}
+
 // nearest is the name that is meant, if one is near enough to say so.
 func nearest(name string, names []string) string {
 	best, least := "", max(1, min(3, len(name)/3))+1
@@ -124,7 +146,7 @@ func distance(a, b string) int {
 	return rows[len(x)][len(y)]
 }
 
-// listed joins names for a sentence: "a", "b" or "c".
+// listed joins names for a sentence: "a", "b" and "c".
 func listed(names []string) string {
 	quoted := make([]string, len(names))
 	for i, n := range names {
@@ -133,5 +155,5 @@ func listed(names []string) string {
 	if len(quoted) < 2 {
 		return strings.Join(quoted, "")
 	}
-	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
+	return strings.Join(quoted[:len(quoted)-1], ", ") + " and " + quoted[len(quoted)-1]
 }

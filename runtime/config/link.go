@@ -239,10 +239,14 @@ func (l *linker) names(o *evaluated, attr string, list []string, check func(o *e
 
 // needed checks a reference without which the object cannot be.
 func (l *linker) needed(o *evaluated, attr, kind, name string) {
+	if name == "" && !o.bad && o.attrs[attr].Filename != "" {
+		l.report(o, hcl.DiagError, o.element(attr, 0), "Invalid "+attr, "The name is empty."+thereAre(sortedKeys(l.all[kind])))
+		return
+	}
 	if name == "" || l.all[kind][name] != nil || l.ld.halfRead(kind+"."+name) {
 		return
 	}
-	detail := fmt.Sprintf("There is no %s %q.%s", kind, name, suggest(name, sortedKeys(l.all[kind])))
+	detail := fmt.Sprintf("There is no %s %q.%s", kind, name, suggestAny(name, sortedKeys(l.all[kind])))
 	l.report(o, hcl.DiagError, o.element(attr, 0), fmt.Sprintf("Unknown %s %q", kind, name), detail, l.ld.previousFile(kind+"."+name))
 }
 
@@ -293,9 +297,15 @@ func (l *linker) unknown(o *evaluated, kind, name string, at hcl.Range, names []
 		l.report(o, hcl.DiagWarning, at, fmt.Sprintf("Unknown %s %q", kind, name), fmt.Sprintf("There is no %s %q among what did load.", kind, name))
 		return
 	}
-	detail := fmt.Sprintf("There is no %s %q.%s", kind, name, suggest(name, names))
+	detail := fmt.Sprintf("There is no %s %q.%s", kind, name, suggestAny(name, names))
 	if kind == "tool" && l.toolsetExists(name) {
 		detail = fmt.Sprintf("There is no tool %q, but a toolset of this name. Name it in toolsets.", name)
+	}
+	if set, inner, ok := strings.Cut(name, "/"); kind == "tool" && ok && l.all["tool"][inner] != nil && l.toolsetExists(set) {
+		detail = fmt.Sprintf("There is no tool %q. Tools are named without their toolset: %q.", name, inner)
+	}
+	if kind == "toolset" && strings.ContainsAny(name, "*?[") {
+		detail = fmt.Sprintf("There is no toolset %q. Toolsets are named in full, or all of them with \"*\"; globs are for tools.", name)
 	}
 	if kind == "toolset" && l.all["tool"][name] != nil {
 		detail = fmt.Sprintf("There is no toolset %q, but a tool of this name. Name it in tools.", name)
@@ -369,7 +379,11 @@ func (l *linker) model(o *evaluated, m *Model) {
 func (l *linker) scriptOnly(o *evaluated, m *Model, kind string) {
 	refuse := func(attr, detail string) {
 		if r, ok := o.attrs[attr]; ok {
-			l.report(o, hcl.DiagError, r, fmt.Sprintf("Unsupported attribute %q", attr), detail)
+			what := "attribute"
+			if attr == "rule" {
+				what = "block"
+			}
+			l.report(o, hcl.DiagError, r, fmt.Sprintf("Unsupported %s %q", what, attr), detail)
 		}
 	}
 	switch kind {
@@ -395,7 +409,7 @@ func (l *linker) keys() {
 					l.report(o, hcl.DiagError, at, "Invalid pattern", fmt.Sprintf("%q is not a name or glob: only *, ? and [a-z] are special.", a))
 				}
 			case l.all["agent"][a] == nil && !l.ld.halfRead("agent."+a):
-				l.report(o, hcl.DiagError, at, fmt.Sprintf("Unknown agent %q", a), fmt.Sprintf("There is no agent %q.%s", a, suggest(a, sortedKeys(l.all["agent"]))), l.ld.previousFile("agent."+a))
+				l.report(o, hcl.DiagError, at, fmt.Sprintf("Unknown agent %q", a), fmt.Sprintf("There is no agent %q.%s", a, suggestAny(a, sortedKeys(l.all["agent"]))), l.ld.previousFile("agent."+a))
 			}
 		}
 	}

@@ -70,6 +70,12 @@ func (l *language) evalModel(f *frame, b *hclsyntax.Block, o *evaluated) {
 	if b.Body.Attributes["name"] == nil {
 		m.Name = m.Label
 	}
+	if a := b.Body.Attributes["name"]; a != nil && m.Name == "" && !f.bad && !f.poisoned {
+		m.Name = m.Label
+		if v, ok := f.value(a.Expr); ok && !v.IsNull() {
+			f.errorf(a.Expr.Range(), "Invalid name", "The name of the model on the wire is empty. Leave the attribute out to use the label.")
+		}
+	}
 	if b.Body.Attributes["context_window"] == nil {
 		m.ContextWindow = defaultWindow
 		if strings.HasPrefix(m.Provider, "openai.") && !f.bad {

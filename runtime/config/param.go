@@ -352,6 +352,9 @@ func (f *frame) parameters(t *toolBlock, fn *hostfuncs.Func) {
 		return
 	}
 	t.out.Schema = s
+	if t.schema != nil {
+		f.unfitDefaults(t.schema, s.UnfitDefaults())
+	}
 	if declared && fn != nil && !fn.Open {
 		f.accepted(t, fn, s)
 	}
@@ -368,6 +371,18 @@ func (f *frame) rawSchema(a *hclsyntax.Attribute) (json.RawMessage, bool) {
 	}
 	raw, err := encodeJSON(v)
 	return raw, err == nil && len(raw) <= schema.MaxSchemaBytes || f.tooLarge(a)
+}
+
+// unfitDefaults warns of defaults that are never filled in.
+func (f *frame) unfitDefaults(a *hclsyntax.Attribute, unfit []string) {
+	for _, place := range unfit {
+		i := strings.LastIndexByte(place, ' ')
+		where, name := place[:i], place[i+1:]
+		if where != "its root" {
+			name = where + "/properties/" + name
+		}
+		f.warnf(a.NameRange, fmt.Sprintf("Invalid default of %q", name), "The default does not fit the property itself, so it is never filled in: a call that leaves the argument out goes on without it. Correct the default or the type in the schema, or remove the default.")
+	}
 }
 
 func (f *frame) tooLarge(a *hclsyntax.Attribute) bool {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -147,9 +148,32 @@ func (f *frame) checkServer(b *hclsyntax.Block, s *Server) {
 	if !loopback && len(s.Keys) == 0 {
 		f.errorf(attrRange(b, "listen"), "Missing key", `Without a key the server listens on loopback only, since every caller is an admin. Add key "ops" { secret = secret_env("HERMES_OPS_KEY")  role = "admin" } to the server block, one attribute a line, or listen on "127.0.0.1:8420".`)
 	}
+	f.checkSecrets(b, s.Keys)
 	for i, o := range s.CORSOrigins {
 		if !validOrigin(o) {
 			f.errorf(elementRange(b, "cors_origins", i), "Invalid origin", `%q is not an origin: write scheme, host and, if need be, port, for example "https://app.example.com".`, o)
 		}
 	}
+}
+
+// checkSecrets reports keys that cannot be told apart.
+func (f *frame) checkSecrets(b *hclsyntax.Block, keys []Key) {
+	owner := map[string]string{}
+	for _, k := range keys {
+		text := k.Secret.Open()
+		if first, ok := owner[text]; ok && text != "" && first != k.Name {
+			f.errorf(keySecret(b, k.Name), "Duplicate secret", "The keys %q and %q have the same secret, so a request does not say which one it is. Give each its own; make one with: openssl rand -hex 32.", first, k.Name)
+			continue
+		}
+		owner[text] = k.Name
+	}
+}
+
+func keySecret(server *hclsyntax.Block, name string) hcl.Range {
+	for _, b := range server.Body.Blocks {
+		if b.Type == "key" && len(b.Labels) > 0 && b.Labels[0] == name {
+			return attrRange(b, "secret")
+		}
+	}
+	return server.DefRange()
 }

@@ -125,8 +125,10 @@ func (f *frame) finishTool(t *toolBlock) {
 	}
 	f.checkHome(t)
 	if len(t.requires) > 0 {
+		f.checkEnvNames(t.block, "requires_env", t.requires)
 		out.Checks = append(out.Checks, f.envCheck(t.requires, string(f.pos(attrRange(t.block, "requires_env")))))
 	}
+	f.checkPreview(t)
 	fn, nativeBlock := f.handler(t)
 	f.parameters(t, fn)
 	f.describe(t, fn)
@@ -136,9 +138,18 @@ func (f *frame) finishTool(t *toolBlock) {
 	}
 }
 
+// checkPreview holds a preview that was asked for against the size from which there is one.
+func (f *frame) checkPreview(t *toolBlock) {
+	for _, b := range t.block.Body.Blocks {
+		if a := b.Body.Attributes["preview"]; b.Type == "result" && a != nil && t.bounds.Preview > t.bounds.MaxChars {
+			f.errorf(a.Expr.Range(), "Conflicting preview", "The preview of a stored result has %d characters, and results are stored from %d on: max_chars must be larger.", t.bounds.Preview, t.bounds.MaxChars)
+		}
+	}
+}
+
 func (f *frame) checkHome(t *toolBlock) {
 	name := t.out.Toolset
-	if name == "" || f.poisoned && t.toolset == "" {
+	if f.poisoned && t.toolset == "" {
 		return
 	}
 	switch {

@@ -122,6 +122,7 @@ func grantField() *field[wasmBlock] {
 			g := HTTPGrant{}
 			decode(f, http, b, &g)
 			f.checkOrigins(b, g.Hosts)
+			f.checkMethods(b, g.Methods)
 			f.checkHeaders(attrRange(b, "headers"), g.Headers)
 			w.Grants.HTTP = append(w.Grants.HTTP, g)
 		case "files":
@@ -191,6 +192,24 @@ func (f *frame) checkOrigins(b *hclsyntax.Block, hosts []string) {
 	}
 	if len(hosts) == 0 && b.Body.Attributes["hosts"] != nil && !f.poisoned && !f.bad {
 		f.errorf(attrRange(b, "hosts"), "Invalid hosts", "Name at least one host, or remove the grant.")
+	}
+}
+
+// httpToken says whether a text can be a method; there are more than are usual.
+func httpToken(s string) bool {
+	return s != "" && len(s) <= 20 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
+}
+
+// checkMethods reports what is no method of HTTP; they are compared as written.
+func (f *frame) checkMethods(b *hclsyntax.Block, methods []string) {
+	known := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	for i, m := range methods {
+		if !slices.Contains(known, m) && !httpToken(m) {
+			f.errorf(elementRange(b, "methods", i), "Invalid method", "%q is not a method of HTTP.%s", m, suggestAny(m, known))
+		}
+	}
+	if len(methods) == 0 && !f.poisoned && !f.bad {
+		f.errorf(attrRange(b, "methods"), "Invalid methods", "Name at least one method, or remove the grant.")
 	}
 }
 

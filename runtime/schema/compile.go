@@ -52,7 +52,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	canonical := encode(tree, len(raw)+16)
 	s := &Schema{raw: canonical, digest: digestOf(canonical), tree: tree, compiled: compiled}
 	s.costly = isCostly(compiled)
-	s.plan = newPlan(compiled)
+	s.plan, s.unfit = newPlan(compiled)
 	return s, nil
 }
 

@@ -286,3 +286,19 @@ func TestAlternatives(t *testing.T) {
 		}
 	}
 }
+
+// TestUnfitDefaults finds defaults that their own property refuses, wherever they stand.
+func TestUnfitDefaults(t *testing.T) {
+	s := compile(t, `{
+		"$defs":{"n":{"type":"integer","default":"x"}},
+		"properties":{
+			"a":{"type":"integer","default":"1"},"b":{"type":"integer","default":1},"c":{"$ref":"#/$defs/n"},"d":{"default":null},
+			"e":{"type":"object","properties":{"f":{"enum":["x"],"default":"y"}}}
+		}}`)
+	if diff := cmp.Diff([]string{"/properties/e f", "its root a", "its root c"}, s.UnfitDefaults()); diff != "" {
+		t.Error(diff)
+	}
+	if got := compile(t, weather).UnfitDefaults(); len(got) > 0 {
+		t.Errorf("fitting defaults: %v", got)
+	}
+}

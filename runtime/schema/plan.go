@@ -47,14 +47,16 @@ type fallback struct {
 type planner struct {
 	nodes map[*jsonschema.Schema]*node
 	order []*node
+	unfit []string // see Schema.UnfitDefaults
 }
 
-func newPlan(root *jsonschema.Schema) *node {
+func newPlan(root *jsonschema.Schema) (*node, []string) {
 	p := planner{nodes: map[*jsonschema.Schema]*node{}}
 	n := p.node(root)
 	p.markIdle()
 	p.fallbacks()
-	return n
+	slices.Sort(p.unfit)
+	return n, slices.Compact(p.unfit)
 }
 
 func (p *planner) node(s *jsonschema.Schema) *node {
@@ -186,7 +188,7 @@ func (p *planner) markIdle() {
 // order of the nodes does not matter; a default that contains itself is filled once.
 func (p *planner) fallbacks() {
 	for _, n := range p.order {
-		n.defaults = declared(n.schema)
+		n.defaults = p.declared(n.schema)
 	}
 	for _, n := range p.order {
 		for i, f := range n.defaults {
@@ -200,12 +202,17 @@ func (p *planner) fallbacks() {
 	}
 }
 
-func declared(s *jsonschema.Schema) []fallback {
+func (p *planner) declared(s *jsonschema.Schema) []fallback {
 	var out []fallback
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		sub := s.Properties[name]
-		if v, ok := defaultOf(sub); ok && sub.Validate(v) == nil {
+		v, ok := defaultOf(sub)
+		switch {
+		case !ok:
+		case sub.Validate(v) == nil:
 			out = append(out, fallback{name: name, value: v})
+		default:
+			p.unfit = append(p.unfit, place(s.Location)+" "+name)
 		}
 	}
 	return out

@@ -47,6 +47,7 @@ type Schema struct {
 	tree     map[string]any // what raw decodes to; read only
 	compiled *jsonschema.Schema
 	plan     *node
+	unfit    []string
 	costly   bool // validating may visit very many subschemas, see cost.go
 }
 
@@ -55,6 +56,11 @@ func (s *Schema) JSON() json.RawMessage { return s.raw }
 
 // Digest is the hex sha256 of the canonical schema.
 func (s *Schema) Digest() string { return s.digest }
+
+// UnfitDefaults are the properties whose default does not fit the property itself, and
+// is therefore never filled in: each as the place of the schema ("its root" or a JSON
+// pointer), a space, and the name. Sorted; do not modify.
+func (s *Schema) UnfitDefaults() []string { return s.unfit }
 
 // Validate checks one JSON value as it stands: nothing is coerced or filled in.
 func (s *Schema) Validate(value json.RawMessage) error {
