@@ -222,7 +222,7 @@ type found map[tool.Name][][]string
 
 // maxPaths bounds how many ways a tool came in are remembered: layered includes have
 // exponentially many.
-const maxPaths = 16
+const maxPaths = 256
 
 func (f found) add(t tool.Name, p []string) {
 	if len(f[t]) >= maxPaths {

@@ -103,7 +103,7 @@ func TestLayeredIncludesAreLinear(t *testing.T) {
 	}
 	decls = append(decls, toolset.Decl{Name: "l60", Tools: []string{"x"}}, toolset.Decl{Name: "r60", Tools: []string{"x"}})
 	got := toolset.NewIndex(decls, map[tool.Name]string{"x": "home"}).Resolve("l0")
-	if len(got) != 1 || len(got[0].Paths) > 16 {
+	if len(got) != 1 || len(got[0].Paths) > 256 {
 		t.Errorf("got %d members, %d paths", len(got), len(got[0].Paths))
 	}
 }
