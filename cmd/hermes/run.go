@@ -234,6 +234,9 @@ func (a *app) follow(events iter.Seq2[run.Event, error]) error {
 			reply = d.Text
 		}
 		if e.Type.Terminal() {
+			if terminal(a.stderr) {
+				a.note("%s", a.paint(dim, "go on with: --session "+e.Session))
+			}
 			return a.ended(e.Type, d, reply, live)
 		}
 	}
@@ -244,7 +247,7 @@ func (a *app) show(t run.EventType, d eventData, live bool) {
 	switch {
 	case t == run.MessageDelta && live:
 		_, _ = fmt.Fprint(a.stdout, a.shown(d.Text))
-	case t == run.MessageCompleted && live:
+	case t == run.MessageCompleted && live && d.Text != "":
 		a.say("")
 	case t == run.ToolStarted && terminal(a.stderr):
 		a.note("%s", a.paint(dim, "· "+d.Tool))
