@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/late"
@@ -343,6 +344,9 @@ func (f *frame) parameters(t *toolBlock, fn *hostfuncs.Func) {
 		return
 	}
 	s, err := f.ld.cache.compile(raw)
+	if err != nil && t.schema != nil && !f.sound(t.schema) {
+		return
+	}
 	if err != nil {
 		at := t.block.DefRange()
 		if t.schema != nil {
@@ -361,6 +365,9 @@ func (f *frame) parameters(t *toolBlock, fn *hostfuncs.Func) {
 }
 
 func (f *frame) rawSchema(a *hclsyntax.Attribute) (json.RawMessage, bool) {
+	if raw, ok := f.schemaText(a.Expr); ok {
+		return raw, len(raw) <= schema.MaxSchemaBytes || f.tooLarge(a)
+	}
 	v, ok := f.plainValue("schema", a.Expr)
 	if !ok {
 		return nil, false
@@ -371,6 +378,30 @@ func (f *frame) rawSchema(a *hclsyntax.Attribute) (json.RawMessage, bool) {
 	}
 	raw, err := encodeJSON(v)
 	return raw, err == nil && len(raw) <= schema.MaxSchemaBytes || f.tooLarge(a)
+}
+
+// schemaText is the text that jsondecode is given, if the schema is nothing but its
+// result: most schemas are, and the schema package reads the text itself, more strictly
+// and without making values of the language of it.
+func (f *frame) schemaText(expr hclsyntax.Expression) (json.RawMessage, bool) {
+	call, ok := expr.(*hclsyntax.FunctionCallExpr)
+	if !ok || call.Name != "jsondecode" || len(call.Args) != 1 || call.ExpandFinal {
+		return nil, false
+	}
+	before, bad, poisoned := len(f.diags), f.bad, f.poisoned
+	v, ok := f.value(call.Args[0])
+	if !ok || v.ContainsMarked() || !v.IsKnown() || v.IsNull() || v.Type() != cty.String || !strings.HasPrefix(strings.TrimSpace(v.AsString()), "{") {
+		f.diags, f.bad, f.poisoned = f.diags[:before], bad, poisoned // the whole expression says what is wrong
+		return nil, false
+	}
+	return json.RawMessage(v.AsString()), true
+}
+
+// sound reports what is wrong with the expression of a schema, if anything is: then its
+// text need not be reported too.
+func (f *frame) sound(a *hclsyntax.Attribute) bool {
+	_, ok := f.plainValue("schema", a.Expr)
+	return ok
 }
 
 // unfitDefaults warns of defaults that are never filled in.
