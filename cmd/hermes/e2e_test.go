@@ -384,7 +384,10 @@ func TestDeletedToolThatAnAgentNames(t *testing.T) {
 	d.write("tools.d/extra.hcl", nativeTool("extra", "Extra words."))
 	d.await("the tool", func() bool { return strings.Contains(d.definitions(), `"extra"`) })
 	d.write("agents/named.hcl", "agent \"named\" {\n  model        = \"offline\"\n  instructions = \"Be brief.\"\n  tools        = [\"extra\"]\n}\n")
-	d.await("the agent", func() bool { status, _ := d.request(http.MethodGet, "/api/agents/named", ""); return status == http.StatusOK })
+	d.await("the agent", func() bool {
+		status, _ := d.request(http.MethodGet, "/api/agents/named", "")
+		return status == http.StatusOK
+	})
 	d.remove("tools.d/extra.hcl")
 	t.Logf("gone after %v", d.await("the end of the tool", func() bool { return !strings.Contains(d.definitions(), `"extra"`) }))
 	_, raw := d.request(http.MethodGet, "/api/agents/named/tools", "")
