@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -291,14 +292,16 @@ func (f *frame) explain(d *hcl.Diagnostic, expr hclsyntax.Expression) *hcl.Diagn
 		at := expr.Range()
 		out.Subject = &at
 	}
-	if call, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok && call.FunctionCallError() != nil {
-		explainCall(out, call.FunctionCallError())
+	out.Detail = ownLines(out.Detail, f.file.path)
+	shown := false
+	if call, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok && call.FunctionCallError() != nil && explainCall(out, call.FunctionCallError()) {
+		shown = f.plainCall(expr, *out.Subject)
 	}
 	if call, ok := d.Extra.(hclsyntax.FunctionCallUnknownDiagExtra); ok {
 		explainUnknownCall(out, call.CalledFunctionName())
 	}
 	f.explainTemplate(out, expr)
-	if f.secretive(expr) && !slices.Contains(safeSummaries(), out.Summary) {
+	if f.secretive(expr) && !shown && !slices.Contains(safeSummaries(), out.Summary) {
 		out.Detail = "What went wrong is not shown, since the expression uses a sensitive value."
 	}
 	return out
@@ -332,10 +335,37 @@ func (f *frame) secretive(expr hclsyntax.Expression) bool {
 	return found
 }
 
-func explainCall(d *hcl.Diagnostic, err error) {
-	if own, ok := errors.AsType[*funcs.Error](err); ok {
+// explainCall takes the words of our own functions; they quote arguments, never results.
+func explainCall(d *hcl.Diagnostic, err error) bool {
+	own, ok := errors.AsType[*funcs.Error](err)
+	if ok {
 		d.Summary, d.Detail = own.Summary, own.Detail
 	}
+	return ok
+}
+
+// plainCall says whether the arguments of the call at a place are not sensitive.
+func (f *frame) plainCall(expr hclsyntax.Expression, at hcl.Range) bool {
+	ok := false
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		if call, is := n.(*hclsyntax.FunctionCallExpr); is && call.StartRange() == at {
+			ok = !slices.ContainsFunc(call.Args, func(a hclsyntax.Expression) bool { return f.secretive(a) || f.loops(a) })
+		}
+		return nil
+	})
+	return ok
+}
+
+// loops says whether an expression uses variables of a for expression, which may hold
+// anything.
+func (f *frame) loops(expr hclsyntax.Expression) bool {
+	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() != "var" && t.RootName() != "local" })
+}
+
+// ownLines writes a place in the same file as its line: the parser gives a path of the
+// machine.
+func ownLines(detail, path string) string {
+	return regexp.MustCompile(regexp.QuoteMeta(path)+`:(\d+),\d+(?:-\d+(?:,\d+)?)?`).ReplaceAllString(detail, "line $1")
 }
 
 func explainUnknownCall(d *hcl.Diagnostic, name string) {

@@ -237,6 +237,10 @@ func (f *frame) scripted(a *hclsyntax.Attribute, r *Rule) late.Expr {
 		}
 		return e
 	}
+	if a.Name == "reply" && tree != nil && !is[string](tree) {
+		f.errorf(a.Expr.Range(), "Invalid reply", "This must be a string in double quotes, not %s. jsonencode(…) makes one of any value.", plainType(tree))
+		return nil
+	}
 	if _, isMap := tree.(map[string]any); a.Name == "args" && !isMap {
 		f.errorf(a.Expr.Range(), "Invalid args", "This must be an object such as { city = match.city }, not %s.", plainType(tree))
 		return nil

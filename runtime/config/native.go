@@ -221,6 +221,9 @@ func configLeaf(ty hostfuncs.AttrType, v any, expr hclsyntax.Expression) (any, *
 	default:
 	}
 	if hasLate(v) {
+		if ty == hostfuncs.String {
+			return nil, wrong("This must be a string. jsonencode({ name = args.x }) makes one of an object.")
+		}
 		return nil, wrong("The elements of this list are needed at load, so they cannot use args or call.")
 	}
 	x, err := fromPlain(v)

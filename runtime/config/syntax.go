@@ -79,6 +79,7 @@ func explainSyntax(d *hcl.Diagnostic, src []byte) {
 	if d.Subject == nil {
 		d.Subject = &hcl.Range{Start: hcl.InitialPos, End: hcl.InitialPos}
 	}
+	d.Detail = ownLines(d.Detail, d.Subject.Filename)
 	if d.Summary == "Attribute redefined" {
 		d.Detail = redefined(d, src)
 	}
@@ -91,7 +92,7 @@ func explainSyntax(d *hcl.Diagnostic, src []byte) {
 func redefined(d *hcl.Diagnostic, src []byte) string {
 	name := string(src[d.Subject.Start.Byte:min(d.Subject.End.Byte, len(src))])
 	first := ""
-	if m := regexp.MustCompile(`:(\d+),\d+(?:-\d+)?\. `).FindStringSubmatch(d.Detail); m != nil {
+	if m := regexp.MustCompile(`line (\d+)\. `).FindStringSubmatch(d.Detail); m != nil {
 		first = " on line " + m[1]
 	}
 	return fmt.Sprintf("The attribute %q is set already%s. Each attribute may be set once in a block.", name, first)

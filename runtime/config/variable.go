@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -28,19 +29,23 @@ type variable struct {
 type rule struct {
 	block     *hclsyntax.Block
 	condition hclsyntax.Expression
-	message   string
+	message   hclsyntax.Expression
 }
 
 func variableBody() *body[variable] {
 	validation := newBody("validation", "A condition that the value must meet.",
 		custom("condition", "expression", "What must be true of var.NAME.", func(_ *frame, a *hclsyntax.Attribute, r *rule) { r.condition = a.Expr }),
-		must("error_message", stringKind(), "What to say if it is not.", func(r *rule) *string { return &r.message }),
+		custom("error_message", "string", "What to say if it is not; it may use var.NAME.", func(_ *frame, a *hclsyntax.Attribute, r *rule) { r.message = a.Expr }),
 	)
-	validation.fields[0].required = true
+	validation.fields[0].required, validation.fields[1].required = true, true
 	return newBody(`variable "NAME"`, "A value given from outside: --var, --var-file, HERMES_VAR_NAME, in that order, else the default. It is var.NAME.",
 		custom("type", "type", "Its type; default any. A text from outside is converted.", func(f *frame, a *hclsyntax.Attribute, v *variable) { v.typ = f.typeExpr(a.Expr) }),
 		custom("default", "any", "Its value if nothing is given; without one it must be given.", func(f *frame, a *hclsyntax.Attribute, v *variable) {
 			v.defExpr = a.Expr
+			if !f.fixedDefault(a.Expr) {
+				v.def = cty.DynamicVal
+				return
+			}
 			if d, ok := f.value(a.Expr); ok {
 				v.def = d
 			} else {
@@ -58,10 +63,22 @@ func variableBody() *body[variable] {
 	)
 }
 
+// fixedDefault reports a default that refers to other values: variables come first.
+func (f *frame) fixedDefault(expr hclsyntax.Expression) bool {
+	for _, t := range expr.Variables() {
+		if root := t.RootName(); root == "var" || root == "local" {
+			f.errorf(t.SourceRange(), "Invalid default", "The default of a variable cannot depend on variables or locals. Put what is derived into locals: locals { NAME = … }.")
+			return false
+		}
+	}
+	return true
+}
+
 // given is a value of a var file.
 type given struct {
 	value cty.Value
-	rng   hcl.Range
+	rng   hcl.Range // of the name
+	at    hcl.Range // of the value
 	file  string // an input
 }
 
@@ -124,7 +141,7 @@ func (ld *load) variableValue(f *frame, b *hclsyntax.Block, v *variable, outside
 	}
 	if g, ok := outside[name]; ok {
 		f.all.addFile(g.file)
-		return f.convertTo(v, name, g.value, g.rng)
+		return f.convertTo(v, name, g.value, g.at)
 	}
 	if text, ok := ld.lookupEnv("HERMES_VAR_" + name); ok {
 		f.all.addEnv("HERMES_VAR_"+name, "="+text)
@@ -242,23 +259,43 @@ func (t *typ) fillMap(v map[string]any) any {
 
 // validate checks the conditions, which see the variable itself.
 func (ld *load) validate(f *frame, name string, v *variable, value cty.Value, n *named) {
+	extra := map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{name: value})}
 	for _, r := range v.rules {
 		if r.condition == nil {
 			continue
 		}
-		ok, good := f.evalWith(r.condition, map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{name: value})})
+		ok, good := f.evalWith(r.condition, extra)
 		f.done()
 		ok, _ = ok.UnmarkDeep()
 		switch {
 		case !good || !ok.IsKnown():
 			n.failed = true
 		case ok.IsNull() || ok.Type() != cty.Bool:
-			f.errorf(r.condition.Range(), "Invalid condition", "A condition gives true or false.")
+			f.errorf(r.condition.Range(), "Invalid condition", "A condition gives true or false, for example length(var.%s) > 0.", name)
 		case ok.False():
 			n.failed = true
-			f.errorf(r.condition.Range(), fmt.Sprintf("Invalid value for variable %q", name), "%s", r.message)
+			f.errorf(r.condition.Range(), fmt.Sprintf("Invalid value for variable %q", name), "%s", f.ruleMessage(r, extra))
 		}
 	}
+}
+
+// ruleMessage is what a validation says of a value that does not pass.
+func (f *frame) ruleMessage(r rule, extra map[string]cty.Value) string {
+	const plainly = "The value does not meet the condition."
+	if r.message == nil {
+		return plainly
+	}
+	v, ok := f.evalWith(r.message, extra)
+	f.done()
+	switch {
+	case !ok || !v.IsKnown() || v.IsNull():
+		return plainly
+	case v.ContainsMarked():
+		return plainly + " What its error_message says is not shown, since it uses a sensitive value."
+	case v.Type() != cty.String || strings.TrimSpace(v.AsString()) == "":
+		return plainly + " Its error_message should be a text that says what to do."
+	}
+	return v.AsString()
 }
 
 // varFiles reads the files of --var-file; later ones win.
@@ -290,7 +327,7 @@ func (ld *load) varFile(fr *frame, out map[string]given) {
 	}
 	for _, a := range inOrder(fr.file.body.Attributes) {
 		if v, ok := fr.value(a.Expr); ok {
-			out[a.Name] = given{value: v, rng: a.NameRange, file: fr.file.path}
+			out[a.Name] = given{value: v, rng: a.NameRange, at: a.Expr.Range(), file: fr.file.path}
 		}
 	}
 }

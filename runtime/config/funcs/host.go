@@ -51,13 +51,17 @@ func HostedNames() []string {
 }
 
 func envFunc(h Host, sensitive bool) function.Function {
+	name := "env"
+	if sensitive {
+		name = "secret_env"
+	}
 	return function.New(&function.Spec{
 		Params:       []function.Parameter{{Name: "name", Type: cty.String}},
 		VarParam:     &function.Parameter{Name: "default", Type: cty.String, AllowNull: true},
 		Type:         function.StaticReturnType(cty.String),
 		RefineResult: nil,
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			v, err := lookup(h, args)
+			v, err := lookup(h, name, args)
 			if err == nil && sensitive && !v.IsNull() {
 				v = v.Mark(Sensitive)
 			}
@@ -66,9 +70,9 @@ func envFunc(h Host, sensitive bool) function.Function {
 	})
 }
 
-func lookup(h Host, args []cty.Value) (cty.Value, error) {
+func lookup(h Host, caller string, args []cty.Value) (cty.Value, error) {
 	if len(args) > 2 {
-		return cty.NilVal, errors.New("takes the name of a variable and at most one default")
+		return cty.NilVal, errors.New("it takes the name of a variable and at most one default")
 	}
 	name := args[0].AsString()
 	value, ok, err := h.Env(name)
@@ -82,8 +86,8 @@ func lookup(h Host, args []cty.Value) (cty.Value, error) {
 	}
 	return cty.NilVal, &Error{
 		Summary: "Missing environment variable",
-		Detail: fmt.Sprintf("The environment variable %q is not set, and %s needs it. Set it before the start, or give a default: env(%q, \"…\").",
-			name, h.Block(), name),
+		Detail: fmt.Sprintf("The environment variable %q is not set, and %s needs it. Set it before the start, or give a default: %s(%q, \"…\").",
+			name, h.Block(), caller, name),
 	}
 }
 
