@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
@@ -431,6 +432,10 @@ func bfclLoad(t *testing.T, tools map[string]*bfclTool, fn hostfuncs.Func) *conf
 		Paths: paths, Funcs: []hostfuncs.Func{fn}, LookupEnv: func(string) (string, bool) { return "", false },
 	})
 	for i, d := range diags {
+		// The data set's own slips: a raw schema keeps them, with a warning.
+		if d.Severity == hcl.DiagWarning && strings.HasPrefix(d.Summary, "Invalid default") {
+			continue
+		}
 		if t.Errorf("%v", d); i > 10 {
 			t.Fatal("and more")
 		}
