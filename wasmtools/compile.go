@@ -113,9 +113,10 @@ func entryPoint(rep *module.Report) error {
 
 const buildHint = "Build a command (Go: GOOS=wasip1 GOARCH=wasm go build) that reads its arguments as JSON from stdin and writes its result to stdout, or a reactor with the guest library."
 
-// rewrite changes the module so that it keeps to limits that wazero does not enforce.
+// rewrite changes the module so that it keeps to limits that wazero does not enforce: the
+// size of tables, and the end of a call in code without loops.
 func rewrite(wasm []byte) []byte {
-	return module.CapTables(wasm, module.DefaultLimits().TableElements)
+	return module.CheckCalls(module.CapTables(wasm, module.DefaultLimits().TableElements))
 }
 
 // compile makes a program by way of the disk cache. Whatever is wrong with the cache, a

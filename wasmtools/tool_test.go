@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -225,6 +226,44 @@ func TestDeadlines(t *testing.T) {
 		_, err := invoke(ctx, t, tl, `{"do":"echo","value":1}`)
 		wantFault(t, err, fault.Canceled, "canceled")
 	})
+}
+
+// TestCallsWithoutLoops: calls that call end with their context too, although the engine
+// looks at it in loops only.
+func TestCallsWithoutLoops(t *testing.T) {
+	chain := []enc.Func{{Export: "_start", Body: slices.Concat(enc.Call(1), enc.Call(1))}}
+	for i := range 60 {
+		chain = append(chain, enc.Func{Body: slices.Concat(enc.Call(i+2), enc.Call(i+2))})
+	}
+	chain = append(chain, enc.Func{})
+	// f(n) { if n { f(n-1); f(n-1) } }, as function i
+	twice := func(i int) enc.Func {
+		less := slices.Concat([]byte{0x20, 0}, enc.Const(1), []byte{0x6b, 0x10}, enc.U(i))
+		return enc.Func{Params: []byte{enc.I32}, Body: slices.Concat([]byte{0x20, 0, 0x04, 0x40}, less, less, []byte{0x0b})}
+	}
+	// A global that is 7, or the guest traps.
+	seven := slices.Concat([]byte{0x23, 0}, enc.Const(7), []byte{0x47, 0x04, 0x40, enc.Unreachable, 0x0b})
+	for name, m := range map[string]enc.Module{
+		"a chain":     {Funcs: chain},
+		"a recursion": {Funcs: []enc.Func{{Export: "_start", Body: enc.Call(1, 80)}, twice(1)}},
+		"beside imports, locals and globals": {
+			Imports: []enc.Import{{Module: "wasi_snapshot_preview1", Name: "sched_yield", Results: []byte{enc.I32}}},
+			Globals: enc.Vec(slices.Concat([]byte{enc.I32, 0}, enc.Const(7), []byte{0x0b})),
+			Funcs: []enc.Func{
+				{Export: "_start", Locals: enc.Vec(append(enc.U(300), enc.I32), append(enc.U(2), 0x7e)), Body: slices.Concat(seven, enc.Call(2, 80))},
+				twice(2),
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.Pages = 1
+			tl := bindNow(t, m)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := invoke(ctx, t, tl, `{}`)
+			wantFault(t, err, fault.Timeout, "ran out")
+		})
+	}
 }
 
 // TestSuccessAfterTheEnd: a guest that swallows the end of its sleep and answers has not

@@ -33,6 +33,7 @@ type Module struct {
 	Data    string // at address 0
 	Start   *int   // index of the start function, imports counted
 	Tables  []byte // body of the table section
+	Globals []byte // body of the global section
 	// Extra are sections that are appended, encoded.
 	Extra [][]byte
 }
@@ -68,6 +69,9 @@ func (m Module) Bytes() []byte {
 	if m.Pages > 0 {
 		add(5, memory(m.Pages, m.Max))
 		exports = append(exports, slices.Concat(Name("memory"), []byte{2, 0}))
+	}
+	if m.Globals != nil {
+		add(6, m.Globals)
 	}
 	add(7, Vec(exports...))
 	if m.Start != nil {
