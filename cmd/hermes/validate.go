@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/provision"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -17,6 +18,9 @@ func (a *app) validateCommand() *cobra.Command {
 			cfg, diags, err := a.load(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if !diags.HasErrors() {
+				diags = append(diags, provision.CheckNative(cfg, hostFuncs())...)
 			}
 			if a.json {
 				if err := a.printJSON(config.JSON(diags, cfg)); err != nil {

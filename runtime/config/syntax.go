@@ -14,7 +14,8 @@ import (
 // checkText refuses what is no text in UTF-8, with one diagnostic: the parser has one
 // for every byte.
 func checkText(path string, src []byte) *hcl.Diagnostic {
-	at, detail := -1, ""
+	var at int
+	var detail string
 	switch {
 	case bytes.HasPrefix(src, []byte("\xff\xfe")), bytes.HasPrefix(src, []byte("\xfe\xff")):
 		at, detail = 0, "The file is in UTF-16. Save it as UTF-8."
