@@ -68,7 +68,7 @@ type Lock struct {
 // If another process, or this one, has it, the error is fault.Unavailable and names the
 // owner. The owner has no address until SetAddress.
 func Acquire(stateDir string) (*Lock, error) {
-	if err := os.MkdirAll(stateDir, 0o700); err != nil { //nolint:gosec // the operator's own path
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "locking state: cannot create the folder %s; check that its parent is writable", stateDir)
 	}
 	path := filepath.Join(stateDir, fileName)

@@ -145,7 +145,7 @@ func (o Options) filled() Options {
 // prepareFile makes the folder and an empty file, so that the modes do not depend on
 // the umask. SQLite gives its -wal and -shm files the mode of the database.
 func prepareFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { //nolint:gosec // the operator's own path
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fault.Wrap(fault.Unavailable, err,
 			"opening state database: cannot create the folder %s; check that its parent is writable", filepath.Dir(path))
 	}
