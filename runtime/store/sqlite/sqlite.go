@@ -169,7 +169,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err := d.migrate(ctx, o); err != nil {
 		return nil, closing(err, w)
 	}
-	if err := os.Chmod(path, 0o600); err != nil { //nolint:gosec // the operator's own path
+	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, closing(err, w)
 	}
 	d.reader, err = openPool(path, o, "_query_only=on")
