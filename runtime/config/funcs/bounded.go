@@ -116,9 +116,18 @@ func checkSplit(args []cty.Value) error {
 	return nil
 }
 
-// replaced is the length of s after every match was replaced by with.
-func replaced(s string, matches int, with string) error {
-	if len(s)+matches*len(with) > MaxText {
+// checkReplace refuses a replacement whose result would be too large, counting no more
+// matches than it takes to know. count gives at most limit matches.
+func checkReplace(s, with string, count func(limit int) int) error {
+	groups := len(s) * strings.Count(with, "$") // what $1 and its like put in, at most
+	left := MaxText - len(s) - groups
+	if left < 0 {
+		return tooMuchText()
+	}
+	if with == "" {
+		return nil
+	}
+	if limit := left / len(with); count(limit+1) > limit {
 		return tooMuchText()
 	}
 	return nil

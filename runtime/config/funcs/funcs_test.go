@@ -90,6 +90,8 @@ func TestFunctions(t *testing.T) {
 		{`replace("a.b.c", ".", "-")`, `"a-b-c"`},
 		{`replace("a1b22", "/[0-9]+/", "#")`, `"a#b#"`},
 		{`replace("a/b", "/", "-")`, `"a-b"`},
+		{`replace("a1b22", "/([0-9])/", "$1$1")`, `"a11b2222"`},
+		{`replace("a1b22", "/[0-9]/", "")`, `"ab"`},
 		{`pow(2, 10)`, `1024`},
 		{`jsondecode("{\"a\":[1,null]}").a[0]`, `1`},
 		{`yamldecode("a: [1, x]").a[1]`, `"x"`},
@@ -164,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	for _, src := range []string{
 		`env("UNSET")`, `env("FORBIDDEN")`, `env("A", "b", "c")`, `file("none")`, `file("bin")`, `templatefile("bad.tmpl", {})`, `templatefile("deep.tmpl", {})`, `templatefile("t.tmpl", [])`,
 		`templatefile("t.tmpl", { name = file("a.txt") }, 1)`, `matches("(", "x")`, `glob("[", "x")`, `base64decode("?")`, `base64decode("/w==")`, `sum(["x"])`, `sum({})`, `alltrue([1])`,
-		`one(["a", "b"])`, `one(tolist(["a", "b"]))`, `length(1)`, `index(["a"], "b")`, `index({}, "b")`, `replace("a", "/(/", "b")`, `pow(2, 99999999)`,
+		`one(["a", "b"])`, `one(tolist(["a", "b"]))`, `length(1)`, `index(["a"], "b")`, `index({}, "b")`, `replace("a", "/(/", "b")`, `replace(join("", [for i in range(1024) : format("%0999d", i)]), "/.*/", "$0$0$0$0$0$0$0$0$0$0")`, `pow(2, 99999999)`,
 		`jsondecode("` + strings.Repeat("[", 300) + `")`, `yamldecode("` + strings.Repeat("[", 300) + `")`, `timestamp()`, `uuid()`,
 	} {
 		if v, err := eval(t, src); err == nil {

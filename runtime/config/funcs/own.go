@@ -264,7 +264,7 @@ func replaceFunc() function.Function {
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			s, search, with := args[0].AsString(), args[1].AsString(), args[2].AsString()
 			if len(search) < 2 || search[0] != '/' || search[len(search)-1] != '/' {
-				if err := replaced(s, strings.Count(s, search), with); err != nil {
+				if err := checkReplace(s, strings.ReplaceAll(with, "$", "_"), func(int) int { return strings.Count(s, search) }); err != nil {
 					return cty.NilVal, err
 				}
 				return cty.StringVal(strings.ReplaceAll(s, search, with)), nil
@@ -273,7 +273,7 @@ func replaceFunc() function.Function {
 			if err != nil {
 				return cty.NilVal, function.NewArgErrorf(1, "the pattern is not RE2: %s", syntaxError(err))
 			}
-			if err := replaced(s, len(re.FindAllStringIndex(s, -1)), with); err != nil {
+			if err := checkReplace(s, with, func(limit int) int { return len(re.FindAllStringIndex(s, limit)) }); err != nil {
 				return cty.NilVal, err
 			}
 			return cty.StringVal(re.ReplaceAllString(s, with)), nil
