@@ -508,3 +508,27 @@ func (d *daemon) stream(agent, text string) string {
 	}
 	return out.String()
 }
+
+// TestExplicitTriggersWithoutWatching holds that nothing loads by itself, and that each
+// explicit trigger loads.
+func TestExplicitTriggersWithoutWatching(t *testing.T) {
+	d := serveProject(t, project(t), "--watch=false")
+	triggers := map[string]func(){
+		"SIGHUP":           func() { _ = d.cmd.Process.Signal(syscall.SIGHUP) },
+		"POST /api/reload": func() { d.request(http.MethodPost, "/api/reload", "{}") },
+		"hermes reload":    func() { d.cli("reload") },
+	}
+	for name, trigger := range triggers {
+		words := "Words of " + name + "."
+		d.write("tools.d/extra.hcl", nativeTool("extra", words))
+		d.await("the pending change", func() bool { return slices.Contains(d.status().Reload.Pending, "tools.d/extra.hcl") })
+		if strings.Contains(d.definitions(), words) {
+			t.Errorf("a change went live before %s", name)
+		}
+		trigger()
+		d.await(name, func() bool { return strings.Contains(d.definitions(), words) })
+		if pending := d.status().Reload.Pending; len(pending) != 0 {
+			t.Errorf("after %s still pending: %v", name, pending)
+		}
+	}
+}
