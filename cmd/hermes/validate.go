@@ -20,7 +20,11 @@ func (a *app) validateCommand() *cobra.Command {
 				return err
 			}
 			if !diags.HasErrors() {
-				diags = append(diags, provision.CheckNative(cfg, hostFuncs())...)
+				found, err := provision.CheckHandlers(cmd.Context(), cfg, hostFuncs())
+				if err != nil {
+					return err
+				}
+				diags = append(diags, found...)
 			}
 			if a.json {
 				if err := a.printJSON(config.JSON(diags, cfg)); err != nil {

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -10,34 +11,58 @@ import (
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/egress"
 	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
-// CheckNative says what native functions find wrong with the config of the tools that
-// are declared on them, without building anything that stays. A function that cannot be
-// bound here for another reason, for want of a service perhaps, is passed over.
-func CheckNative(cfg *config.Config, funcs []hostfuncs.Func) hcl.Diagnostics {
+// CheckHandlers says what native functions and modules find wrong with the tools that
+// are declared on them, without building anything that stays: modules are parsed and not
+// compiled, nothing is written. A function that cannot be bound here for another reason
+// than its config, for want of a service perhaps, is passed over.
+func CheckHandlers(ctx context.Context, cfg *config.Config, funcs []hostfuncs.Func) (diags hcl.Diagnostics, err error) {
+	guard := egress.New(egress.Options{})
+	defer guard.Close()
+	host, err := wasmtools.Open(wasmtools.Options{Egress: guard})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, host.Close(ctx)) }()
 	b := &build{cfg: cfg}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) {
 		t := cfg.Tools[name]
-		i := slices.IndexFunc(funcs, func(f hostfuncs.Func) bool { return t.Native != nil && f.Name == t.Native.Function })
-		if i < 0 || t.Schema == nil {
-			continue
+		found := error(nil)
+		if t.Wasm != nil {
+			found = checkModule(host, t, cfg.Inputs[t.Wasm.Module].Content)
+		} else if i := slices.IndexFunc(funcs, func(f hostfuncs.Func) bool { return t.Native != nil && f.Name == t.Native.Function }); i >= 0 {
+			found = checkNative(funcs[i], hostfuncs.Binding{Tool: t.Name, Params: t.Schema.JSON(), Config: t.Native.Config, Project: cfg.Paths.Project})
 		}
-		err := tryBinding(funcs[i], hostfuncs.Binding{Tool: t.Name, Params: t.Schema.JSON(), Config: t.Native.Config, Project: cfg.Paths.Project})
-		if _, ok := errors.AsType[*hostfuncs.ConfigError](err); ok {
-			b.reportTool(t, err)
+		if found != nil {
+			b.reportTool(t, found)
 		}
 	}
-	return b.diags
+	return b.diags, nil
 }
 
-// tryBinding makes a handler and closes it again.
-func tryBinding(f hostfuncs.Func, with hostfuncs.Binding) (err error) {
+// checkModule holds a module against the limits of the host and the grants of the tool.
+func checkModule(host *wasmtools.Runtime, t *config.Tool, wasm []byte) error {
+	report, err := wasmtools.Inspect(wasm)
+	if err != nil {
+		return err
+	}
+	if err := host.Check(report, wasmSpec(t)); err != nil {
+		return bindError(err)
+	}
+	return nil
+}
+
+// checkNative makes a handler and closes it again. Only faults of the config count.
+func checkNative(f hostfuncs.Func, with hostfuncs.Binding) (err error) {
 	var h tool.Handler
 	defer func() {
-		if recover() != nil {
-			err = errors.New("the function panicked") // a build says so, and stops at it
+		_, config := errors.AsType[*hostfuncs.ConfigError](err)
+		if recover() != nil || !config { // a build says the rest, and stops at it
+			err = nil
 		}
 	}()
 	h, err = f.New(with)

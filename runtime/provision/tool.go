@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
@@ -148,6 +149,8 @@ func (b *build) reportTool(t *config.Tool, err error) {
 			attr += "." + cfg.Attr
 		}
 		b.report(t.Decl, attr, "Invalid config", cfg.Detail)
+	case t.Wasm != nil && strings.HasPrefix(err.Error(), "is "): // the parser says what the file is
+		b.report(t.Decl, "handler.module", "Invalid module", fmt.Sprintf("The file %q %s", b.relative(t.Wasm.Module), err))
 	default:
 		b.report(t.Decl, "handler", "Invalid handler", err.Error())
 	}
