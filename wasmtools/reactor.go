@@ -115,6 +115,9 @@ func (c *call) broken(err error) error {
 		return f
 	}
 	why := trapReason(err)
+	if strings.Contains(why, overflow) {
+		c.tool.module.rt.reclaim()
+	}
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		why = fmt.Sprintf("the module ended itself with exit code %d", exit.ExitCode())
 	}
@@ -123,6 +126,9 @@ func (c *call) broken(err error) error {
 	}
 	return c.faulty(err, "%s", why)
 }
+
+// overflow is how the engine names the end of a stack.
+const overflow = "stack overflow"
 
 // trapReason is why a guest trapped, in a few words: neither paths nor stack.
 func trapReason(err error) string {
@@ -133,8 +139,8 @@ func trapReason(err error) string {
 	if _, reason, ok := strings.Cut(first, "wasm error: "); ok {
 		return "the module trapped: " + reason
 	}
-	if strings.Contains(first, "stack overflow") {
-		return "the module trapped: stack overflow"
+	if strings.Contains(first, overflow) {
+		return "the module trapped: " + overflow
 	}
 	return "the module could not be run"
 }

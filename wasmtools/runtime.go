@@ -35,9 +35,9 @@
 //
 // # Time
 //
-// A call ends with its context: at the head of every loop of the guest, in every wait of
-// the host, and before its result is believed. A guest that recurses without a loop is not
-// interrupted until it returns or its stack overflows.
+// A call ends with its context: at the head of every loop of the guest, at every
+// ten-thousandth call of one of its functions, in every wait of the host, and before its
+// result is believed.
 //
 // # Concurrency
 //
@@ -56,6 +56,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -101,6 +102,8 @@ type Runtime struct {
 	stop    context.CancelFunc
 	turns   chan struct{} // a token per compilation at a time
 	flights sync.WaitGroup
+
+	reclaiming sync.Mutex // held while memory is given back
 
 	mu      sync.Mutex // guards what follows, and the refs of every Module
 	modules map[string]*Module
@@ -168,6 +171,15 @@ func (r *Runtime) landed(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for WASM compilations to end: %w", context.Cause(ctx))
 	}
+}
+
+// reclaim gives memory back to the system. A guest whose stack overflowed leaves up to
+// 160 MiB of stacks behind, each twice the last; left to the collector, those of a few
+// dozen calls stay for minutes, and the next ones come on top.
+func (r *Runtime) reclaim() {
+	r.reclaiming.Lock()
+	defer r.reclaiming.Unlock()
+	debug.FreeOSMemory()
 }
 
 // Inspect reports on a module without compiling or running it. For a file that is no

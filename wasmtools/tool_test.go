@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -459,6 +461,29 @@ func TestTraps(t *testing.T) {
 				t.Errorf("the stack is not in the log: %s", l.String())
 			}
 		})
+	}
+}
+
+// TestStacksAreGivenBack: guests whose stacks overflowed leave nothing behind.
+func TestStacksAreGivenBack(t *testing.T) {
+	tl := bind(t, open(t, Options{}), enc.Module{Funcs: []enc.Func{{Export: "_start", Body: enc.Call(0)}}, Pages: 1}.Bytes(), Spec{})
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapSys - m.HeapReleased) //nolint:gosec // far below
+	}
+	debug.FreeOSMemory()
+	before := held()
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			_, err := invoke(t.Context(), t, tl, `{}`)
+			wantFault(t, err, fault.Internal, "stack overflow")
+		})
+	}
+	calls.Wait()
+	if more := held() - before; more > 48<<20 {
+		t.Errorf("%d MiB more than before", more>>20)
 	}
 }
 
