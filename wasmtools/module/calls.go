@@ -127,7 +127,7 @@ func appendSection(out []byte, id byte, body []byte) []byte {
 // appendSigned appends a signed LEB128 number.
 func appendSigned(out []byte, v int32) []byte {
 	for {
-		b := byte(v & 0x7f) //nolint:gosec // masked
+		b := byte(v & 0x7f)
 		v >>= 7
 		if v == 0 && b&0x40 == 0 || v == -1 && b&0x40 != 0 {
 			return append(out, b)
