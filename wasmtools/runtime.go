@@ -35,9 +35,9 @@
 //
 // # Time
 //
-// A call ends with its context: at the head of every loop of the guest, at every
-// ten-thousandth call of one of its functions, in every wait of the host, and before its
-// result is believed.
+// A call ends with its context: at the head of every loop of the guest, after some
+// milliseconds of calls without a loop, in every wait of the host, and before its result
+// is believed.
 //
 // # Concurrency
 //

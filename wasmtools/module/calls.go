@@ -2,10 +2,13 @@ package module
 
 import "encoding/binary"
 
-// callsPerCheck is how many calls a guest may make between two looks at its deadline:
-// few enough for a look every fraction of a millisecond, and so many that looking costs
-// nothing.
-const callsPerCheck = 10_000
+// quantum is how much a guest may do in calls between two looks at its deadline: a
+// million calls of small functions, some milliseconds. A function counts once, and once
+// more for every chargedBytes of its body, since it can be long without having a loop.
+const (
+	quantum      = 1_000_000
+	chargedBytes = 32
+)
 
 const (
 	opIf        = 0x04
@@ -14,7 +17,7 @@ const (
 	opGlobalGet = 0x23
 	opGlobalSet = 0x24
 	opI32Const  = 0x41
-	opI32Eqz    = 0x45
+	opI32LeS    = 0x4c
 	opI32Sub    = 0x6b
 	void        = 0x40 // as the type of a block
 )
@@ -23,9 +26,9 @@ const (
 // deadline of a call where loops begin and nowhere else, so that a guest that calls
 // itself twice, forty times deep, could not be ended. Each function begins with
 //
-//	calls--; if calls == 0 { calls = callsPerCheck; loop {} }
+//	left -= charge; if left <= 0 { left = quantum; loop {} }
 //
-// where calls is a new global, the last. The module must have passed [Parse].
+// where left is a new global, the last. The module must have passed [Parse].
 func CheckCalls(wasm []byte) []byte {
 	r := &reader{b: wasm, pos: header}
 	out := append(make([]byte, 0, len(wasm)+len(wasm)/8), wasm[:header]...)
@@ -82,20 +85,20 @@ func importedGlobals(s *reader) (n uint32) {
 func appendCounter(out, rest []byte) []byte {
 	out = append(out, rest...)
 	out = append(out, typeI32, 1, opI32Const)
-	out = appendSigned(out, callsPerCheck)
+	out = appendSigned(out, quantum)
 	return append(out, opEnd)
 }
 
 func checkedBodies(s *reader, counter uint32) []byte {
-	check := callCheck(counter)
 	n := s.u32()
-	out := binary.AppendUvarint(make([]byte, 0, s.left()+int(n)*len(check)), uint64(n))
+	out := binary.AppendUvarint(make([]byte, 0, s.left()+int(n)*32), uint64(n))
 	for range n {
 		body := s.sub(int(s.u32()))
 		for range body.u32() { // groups of locals: a count and a type
 			body.u32()
 			body.u8()
 		}
+		check := callCheck(counter, int32(1+len(body.b)/chargedBytes)) //nolint:gosec // a file is far below
 		out = binary.AppendUvarint(out, uint64(len(body.b)+len(check)))
 		out = append(out, body.b[:body.pos]...)
 		out = append(out, check...)
@@ -105,15 +108,15 @@ func checkedBodies(s *reader, counter uint32) []byte {
 }
 
 // callCheck is what a function begins with.
-func callCheck(counter uint32) []byte {
+func callCheck(counter uint32, charge int32) []byte {
 	get := binary.AppendUvarint([]byte{opGlobalGet}, uint64(counter))
 	set := binary.AppendUvarint([]byte{opGlobalSet}, uint64(counter))
 	out := append([]byte(nil), get...)
-	out = append(out, opI32Const, 1, opI32Sub)
+	out = append(appendSigned(append(out, opI32Const), charge), opI32Sub)
 	out = append(out, set...)
 	out = append(out, get...)
-	out = append(out, opI32Eqz, opIf, void, opI32Const)
-	out = appendSigned(out, callsPerCheck)
+	out = append(out, opI32Const, 0, opI32LeS, opIf, void, opI32Const)
+	out = appendSigned(out, quantum)
 	out = append(out, set...)
 	return append(out, opLoop, void, opEnd, opEnd)
 }
