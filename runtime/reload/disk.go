@@ -28,6 +28,7 @@ const (
 // file is what a path held when it was last looked at. It is immutable.
 type file struct {
 	sig     signature
+	written time.Time // the last change known of when the bytes had been read
 	read    time.Time // taken before the file was opened
 	content []byte
 	digest  string // hex sha256 of content; empty if err is set
@@ -150,7 +151,11 @@ func readFile(path string) (*file, error) {
 	if buf.Len() > maxInput {
 		return nil, tooLarge
 	}
-	return &file{sig: signatureOf(info), content: buf.Bytes()}, nil
+	after, err := f.Stat() // the bytes may be of a write that began after the first look
+	if err != nil {
+		return nil, err
+	}
+	return &file{sig: signatureOf(info), written: signatureOf(after).latest(), content: buf.Bytes()}, nil
 }
 
 // view is the disk at the time of one candidate: every path is looked at once and

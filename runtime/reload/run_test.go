@@ -419,3 +419,20 @@ func TestALinkToTheSameBytesElsewhereIsNoChange(t *testing.T) {
 	}
 	diff(t, p.live().Agents["assistant"].Instructions, "Help.")
 }
+
+// A file that is emptied and then written is never taken for an empty one, whenever
+// the disk is looked at.
+func TestTruncateThenWriteIsNoRemoval(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")})
+	must(t, os.Truncate(p.at("tools.d/a.hcl"), 0))
+	written := make(chan error, 1)
+	go func() {
+		time.Sleep(2 * p.r.o.Quiet) // a writer that is held up between the two
+		written <- os.WriteFile(p.at("tools.d/a.hcl"), []byte(native("a", "Two.")), 0o600)
+	}()
+	out, err := p.r.Reload(t.Context(), TriggerPoll) // a poll in the middle of the write
+	must(t, err)
+	must(t, <-written)
+	diff(t, p.offered(), map[string]string{"a": "Two.", "b": "One."})
+	diff(t, out.Generation, int64(2))
+}
