@@ -68,11 +68,13 @@ type Loop struct {
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
 	closing bool
+	ending  int           // ends of runs that are still to be stored
+	closed  chan struct{} // closed by Close
 }
 
 // New makes a Loop.
 func New(o Options) *Loop {
-	l := &Loop{o: o, active: map[string]*Running{}}
+	l := &Loop{o: o, active: map[string]*Running{}, closed: make(chan struct{})}
 	l.idle = sync.NewCond(&l.mu)
 	return l
 }
@@ -172,7 +174,10 @@ func (l *Loop) Close(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Closing comes first: a run that entered after the cancel would be waited for only.
-	l.closing = true
+	if !l.closing {
+		l.closing = true
+		close(l.closed)
+	}
 	l.idle.Broadcast()
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -182,7 +187,7 @@ func (l *Loop) Close(ctx context.Context) {
 		}
 	})
 	defer stop()
-	for len(l.active) > 0 {
+	for len(l.active) > 0 || l.ending > 0 {
 		l.idle.Wait()
 	}
 }

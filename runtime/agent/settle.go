@@ -83,8 +83,8 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 		o.Err = t.shown(err)
 	}
 	if endErr := t.stream.End(ctx, terminal(o.Status), t.row(o), endData(o)); endErr != nil {
-		// Recover ends it after the next start: the row still says running.
 		t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "err", endErr)
+		t.endLater(t.row(o), endData(o))
 		o = Outcome{Status: run.Failed, Usage: o.Usage, Iterations: o.Iterations, Err: fault.Wrap(fault.KindOf(endErr), endErr, "the end of the run could not be stored: %s", fault.Message(endErr))}
 	}
 	t.log(o)

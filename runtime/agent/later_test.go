@@ -1,0 +1,72 @@
+package agent_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
+)
+
+// fullDisk refuses the ends of runs for a while.
+type fullDisk struct {
+	backing
+	full atomic.Bool
+}
+
+func (f *fullDisk) EndRun(ctx context.Context, r store.Run, last ...store.Event) error {
+	if f.full.Load() {
+		return fault.New(fault.Unavailable, "the disk is full")
+	}
+	return f.backing.EndRun(ctx, r, last...)
+}
+
+// TestEndIsStoredWhenTheStoreIsBack holds that nobody waits for ever for a run whose
+// end could not be stored at first.
+func TestEndIsStoredWhenTheStoreIsBack(t *testing.T) {
+	disk := &fullDisk{}
+	w := newWorldOn(t, func(db *sqlite.DB) backing { disk.backing = db; return disk }, nil)
+	w.rule(".*", says("hello"))
+	w.swap()
+	disk.full.Store(true)
+	o, r := w.turn(agent.Turn{Input: user("go")})
+	if o.Status != run.Failed || o.Err.Kind != fault.Unavailable {
+		t.Errorf("outcome with a full disk = %+v", o)
+	}
+	disk.full.Store(false)
+	events := w.events(r) // follows to the end
+	if last := events[len(events)-1]; last.Type != run.RunCompleted {
+		t.Errorf("last event = %s: the message was stored, so the run completed", last.Type)
+	}
+	row, err := w.db.Run(t.Context(), session.Scope{All: true}, r.ID)
+	if err != nil || row.Status != string(run.Completed) {
+		t.Errorf("row = %+v, %v", row, err)
+	}
+	if o, _ := w.turn(agent.Turn{Session: r.Session, Input: user("again")}); o.Status != run.Completed {
+		t.Errorf("next turn = %+v", o)
+	}
+}
+
+// TestCloseGivesUpOnEndsThatCannotBeStored holds that a full disk does not keep the
+// process from stopping; the next start ends the run.
+func TestCloseGivesUpOnEndsThatCannotBeStored(t *testing.T) {
+	disk := &fullDisk{}
+	w := newWorldOn(t, func(db *sqlite.DB) backing { disk.backing = db; return disk }, nil)
+	w.rule(".*", says("hello"))
+	w.swap()
+	disk.full.Store(true)
+	_, r := w.turn(agent.Turn{Input: user("go")})
+	w.loop.Close(t.Context())
+	disk.full.Store(false)
+	if err := w.loop.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if row, err := w.db.Run(t.Context(), session.Scope{All: true}, r.ID); err != nil || row.Status != string(run.Failed) {
+		t.Errorf("row = %+v, %v", row, err)
+	}
+}
