@@ -102,7 +102,7 @@ func BenchmarkReloadOneOf2000(b *testing.B) {
 		settleClocks(p.r.disk)
 		p.write("tools.d/t0000.hcl", manyTool(0, fmt.Sprintf("Version %d.", n), json.RawMessage(fmt.Sprintf(`{"type":"object","title":"v%d"}`, n))))
 		b.StartTimer()
-		out, err := p.r.Reload(b.Context(), TriggerFile)
+		out, err := p.r.Reload(b.Context(), TriggerAPI)
 		must(b, err)
 		if !out.Changed {
 			b.Fatal(out.Report)
