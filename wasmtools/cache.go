@@ -15,7 +15,7 @@ import (
 )
 
 // cacheForm changes when the same module yields other code: with the rewriter.
-const cacheForm = "1"
+const cacheForm = "2"
 
 // sealName is the file that makes an entry whole: the checksums of the others.
 const sealName = "seal"
