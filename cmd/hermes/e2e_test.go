@@ -278,7 +278,16 @@ func TestLiveEdits(t *testing.T) {
 	took("a known module", offers(`"copy"`))
 	d.write("tools.d/fresh.wasm", differs(d.read("tools.d/text_stats.wasm")))
 	d.write("tools.d/fresh.hcl", wasmTool("fresh", "fresh.wasm"))
-	took("a module to be compiled", offers(`"fresh"`))
+	shown := false // status says what a reload is waiting for
+	took("a module to be compiled", func() bool {
+		for _, c := range d.status().Compiling {
+			shown = shown || c.Module == "tools.d/fresh.wasm"
+		}
+		return offers(`"fresh"`)()
+	})
+	if !shown {
+		t.Error("status did not show the compile of the new module")
+	}
 	status, raw := d.request(http.MethodPost, "/api/tools/fresh/call", `{"arguments":{"text":"a b c"}}`)
 	if status != http.StatusOK || !strings.Contains(string(raw), `"words":3`) {
 		t.Errorf("call of the new module: %d %s", status, raw)

@@ -62,6 +62,9 @@ func (a *app) printHealth(s api.Status) {
 	for _, d := range s.Draining {
 		a.say("\ndraining: generation %d, %d holders, for %s", d.Generation, d.Holders, time.Since(d.Since).Round(time.Second))
 	}
+	for _, c := range s.Compiling {
+		a.say("\ncompiling: %s, for %s", c.Module, time.Since(c.Since).Round(100*time.Millisecond))
+	}
 	for _, t := range s.Tools {
 		a.say("\n%s %s: %s %s", a.paintOut(yellow, "tool"), t.Name, t.Health, t.Reason)
 	}

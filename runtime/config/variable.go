@@ -79,7 +79,7 @@ type given struct {
 	value cty.Value
 	rng   hcl.Range // of the name
 	at    hcl.Range // of the value
-	file  string // an input
+	file  string    // an input
 }
 
 // variables evaluates the variable blocks.

@@ -63,6 +63,7 @@ type Provisioner struct {
 	funcs    map[string]hostfuncs.Func
 	handlers *pool[*handler]
 	modules  *pool[*compiled]
+	compiles compiles
 	models   *pool[*client]
 	// frozen are the registry's tools of the last build, by declaration.
 	frozen map[*config.Tool]frozen

@@ -56,8 +56,13 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 		}
 		c, fresh := b.module(in.Digest)
 		out[w.Module] = c
+		end := func() {}
+		if fresh && !b.o.Wasm.Cached(in.Digest) {
+			end = b.compiles.begin(b.sourceOf(b.cfg.Tools[name]))
+		}
 		run := func(ctx context.Context) {
 			defer close(c.done)
+			defer end()
 			select {
 			case slots <- struct{}{}:
 				defer func() { <-slots }()

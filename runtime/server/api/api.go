@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
+	"github.com/hermes-runtime/hermes/runtime/provision"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/route"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
@@ -61,6 +62,8 @@ type Options struct {
 	Reloader  Reloader
 	Checks    Checks
 	Log       *slog.Logger
+	// Compiling lists the modules being compiled now; nil: none ever are.
+	Compiling func() []provision.Compile
 	// Version is the program's; Started when it was started.
 	Version string
 	Started time.Time
@@ -71,6 +74,9 @@ type handler struct{ Options }
 
 // Routes are the entries of the server's table.
 func Routes(o Options) []route.Route {
+	if o.Compiling == nil {
+		o.Compiling = func() []provision.Compile { return []provision.Compile{} }
+	}
 	h := &handler{o}
 	return slices.Concat(h.healthRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), []route.Route{{
 		Method: http.MethodGet, Pattern: "/api/openapi.json", Access: route.User, Handle: h.openapi,

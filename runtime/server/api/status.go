@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/provision"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/route"
@@ -33,6 +34,8 @@ type Status struct {
 	// Tools are those whose handler is not ready.
 	Tools  []ToolStatus  `json:"tools"`
 	Checks []CheckStatus `json:"checks"`
+	// Compiling are the modules that a reload or a start is compiling now.
+	Compiling []provision.Compile `json:"compiling"`
 	// Undeclared are modules in the tools directories that no file names, relative to
 	// the project.
 	Undeclared []string `json:"undeclared"`
@@ -79,7 +82,7 @@ func (h *handler) status(w http.ResponseWriter, _ *http.Request) error {
 	return route.WriteJSON(w, http.StatusOK, Status{
 		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
-		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Undeclared: undeclared(lease.Config),
+		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Undeclared: undeclared(lease.Config),
 	})
 }
 
