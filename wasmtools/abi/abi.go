@@ -47,6 +47,22 @@
 // {"status","headers":{…},"url","truncated"}, names of headers in lower case; or
 // {"status":0,"error":{"kind","message"}} for a request that was refused or failed.
 //
+// hermes_kv has a namespace of its own per grant and principal; keys are text of 1 to 512
+// bytes, values any bytes. Each function may answer {"error":{"kind","message"}}, with kind
+// too_large over the quota.
+//
+//	get     {"key"}                           head {"found":true}, body: the value; or {"found":false}
+//	put     {"key","value_base64"}            head {}
+//	delete  {"key"}                           head {"found":true|false}
+//	list    {"prefix","after","limit"}        head {"keys":[{"key","size"}],"more":true|false}, sorted by bytes
+//
+// hermes_tools.call takes {"tool","arguments":{…}}. Its head is {"ok":true} and the body the
+// result, one JSON value; or {"ok":false,"error":{"kind","message"}}, which a tool may show
+// its own caller.
+//
+// hermes_progress.report takes {"message","done","total"}, all optional, with numbers in
+// a unit of the tool's choosing; its head is {}. Reports that come too fast are dropped.
+//
 // # Descriptor
 //
 // What hermes_describe writes as output, a command answers to ArgDescribe, or a custom
@@ -79,6 +95,17 @@ const (
 	ModuleProgress = "hermes_progress"
 	ModuleWASI     = "wasi_snapshot_preview1"
 	ModuleExtism   = "extism:host/env"
+)
+
+// Functions of the capability modules; all are (ptr, len) -> handle.
+const (
+	FuncFetch  = "fetch"  // of ModuleHTTP
+	FuncGet    = "get"    // of ModuleKV, as are the next three
+	FuncPut    = "put"    //
+	FuncDelete = "delete" //
+	FuncList   = "list"   //
+	FuncCall   = "call"   // of ModuleTools
+	FuncReport = "report" // of ModuleProgress
 )
 
 // Names of the environment of a command.
