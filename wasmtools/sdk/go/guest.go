@@ -24,6 +24,13 @@
 // stdin, result on stdout. The same program runs on the machine that builds it, as a
 // command, which is how a tool is tried out and tested.
 //
+// # Capabilities
+//
+// [HTTP], [KVGet] and its like, [CallTool] and [Progress] ask the host, which does what the
+// declaration of the tool grants and answers [ErrNotGranted] to the rest. Each is an import
+// of the module only if the program can reach it, so that the list of imports is the list
+// of what a tool can do.
+//
 // # Concurrency
 //
 // Calls come one at a time. Goroutines work within a call; nothing runs between calls, and
@@ -62,7 +69,7 @@ type Module struct {
 
 // Want is a capability that a module would like to be granted.
 type Want struct {
-	Capability string   `json:"capability"` // for example "http"
+	Capability string   `json:"capability"` // "http", "kv", "tools", "progress", "files" or "env"
 	Hosts      []string `json:"hosts,omitempty"`
 }
 
@@ -255,58 +262,4 @@ func command(argv []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	_, err = stdout.Write(out)
 	return err
-}
-
-// Request is a request to be sent by the host.
-type Request struct {
-	Method  string // empty: GET
-	URL     string
-	Headers map[string]string
-	Body    []byte
-}
-
-// Response is the answer. Names of headers are in lower case.
-type Response struct {
-	Status    int
-	Headers   map[string]string
-	URL       string // after redirects
-	Body      []byte
-	Truncated bool // the body was longer than the grant allows
-}
-
-// ErrNotGranted is the error of a capability that the declaration does not grant.
-var ErrNotGranted = errors.New("not granted: the declaration of the tool has no such grant")
-
-// HTTP sends a request under the http grants of the declaration. A status of any kind is
-// an answer; the error says what was refused or failed.
-func HTTP(_ context.Context, r Request) (*Response, error) {
-	req, err := json.Marshal(struct {
-		Method  string            `json:"method,omitempty"`
-		URL     string            `json:"url"`
-		Headers map[string]string `json:"headers,omitempty"`
-		Body    []byte            `json:"body_base64,omitempty"`
-	}{r.Method, r.URL, r.Headers, r.Body})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the request: %w", err)
-	}
-	head, body, err := fetch(req)
-	if err != nil {
-		return nil, err
-	}
-	var h struct {
-		Status    int               `json:"status"`
-		Headers   map[string]string `json:"headers"`
-		URL       string            `json:"url"`
-		Truncated bool              `json:"truncated"`
-		Error     *struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(head, &h); err != nil {
-		return nil, fmt.Errorf("decoding the answer: %w", err)
-	}
-	if h.Error != nil {
-		return nil, errors.New(h.Error.Message)
-	}
-	return &Response{Status: h.Status, Headers: h.Headers, URL: h.URL, Body: body, Truncated: h.Truncated}, nil
 }

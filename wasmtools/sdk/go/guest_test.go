@@ -103,12 +103,6 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-func TestHTTPOutsideOfHermes(t *testing.T) {
-	if _, err := HTTP(t.Context(), Request{URL: "https://a.example"}); err == nil || !strings.Contains(err.Error(), "inside hermes") {
-		t.Error(err)
-	}
-}
-
 // TestContract: the library has the numbers of the contract as its own, so that it can be
 // copied beside a tool; they agree.
 func TestContract(t *testing.T) {

@@ -14,7 +14,16 @@ func logText(l Level, text string) {
 	fmt.Fprintf(os.Stderr, "%s %s\n", name, text)
 }
 
-// fetch works in the sandbox only, where the grants are.
-func fetch([]byte) (head, body []byte, err error) {
-	return nil, nil, errors.New("HTTP works inside hermes only")
+// The capabilities work in the sandbox only, where the grants are.
+
+func outside(what string) (head, body []byte, err error) {
+	return nil, nil, errors.New(what + " works inside hermes only")
 }
+
+func hostHTTP([]byte) (head, body []byte, err error)     { return outside("HTTP") }
+func hostKVGet([]byte) (head, body []byte, err error)    { return outside("KVGet") }
+func hostKVPut([]byte) (head, body []byte, err error)    { return outside("KVPut") }
+func hostKVDelete([]byte) (head, body []byte, err error) { return outside("KVDelete") }
+func hostKVList([]byte) (head, body []byte, err error)   { return outside("KVList") }
+func hostTool([]byte) (head, body []byte, err error)     { return outside("CallTool") }
+func hostProgress([]byte) (head, body []byte, err error) { return outside("Progress") }

@@ -5,6 +5,7 @@ package guest
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unsafe"
 )
@@ -35,6 +36,24 @@ func hostResultClose(h int32)
 
 //go:wasmimport hermes_http fetch
 func hostFetch(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes_kv get
+func hostGet(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes_kv put
+func hostPut(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes_kv delete
+func hostDelete(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes_kv list
+func hostList(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes_tools call
+func hostCall(p unsafe.Pointer, n uint32) int32
+
+//go:wasmimport hermes_progress report
+func hostReport(p unsafe.Pointer, n uint32) int32
 
 // The exports of a reactor.
 
@@ -72,8 +91,8 @@ func exportCall() int32 {
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
 func readInput() []byte {
-	b := make([]byte, hostInputLen())
-	return b[:hostInputRead(pointer(b), 0, uint32(len(b)))]
+	b := make([]byte, max(0, hostInputLen()))
+	return b[:max(0, hostInputRead(pointer(b), 0, uint32(len(b))))]
 }
 
 func write(b []byte) int32 {
@@ -94,9 +113,39 @@ func logText(l Level, text string) {
 	hostLog(int32(l), pointer(b), uint32(len(b)))
 }
 
-// fetch sends the request and reads the frame of the answer: a length, a head, a body.
-func fetch(req []byte) (head, body []byte, err error) {
-	h := hostFetch(pointer(req), uint32(len(req)))
+// The capabilities: each takes a request and gives the two parts of the answer. A function
+// that a program does not reach is no import of its module.
+
+func hostHTTP(req []byte) (head, body []byte, err error) {
+	return answer(hostFetch(pointer(req), uint32(len(req))))
+}
+
+func hostKVGet(req []byte) (head, body []byte, err error) {
+	return answer(hostGet(pointer(req), uint32(len(req))))
+}
+
+func hostKVPut(req []byte) (head, body []byte, err error) {
+	return answer(hostPut(pointer(req), uint32(len(req))))
+}
+
+func hostKVDelete(req []byte) (head, body []byte, err error) {
+	return answer(hostDelete(pointer(req), uint32(len(req))))
+}
+
+func hostKVList(req []byte) (head, body []byte, err error) {
+	return answer(hostList(pointer(req), uint32(len(req))))
+}
+
+func hostTool(req []byte) (head, body []byte, err error) {
+	return answer(hostCall(pointer(req), uint32(len(req))))
+}
+
+func hostProgress(req []byte) (head, body []byte, err error) {
+	return answer(hostReport(pointer(req), uint32(len(req))))
+}
+
+// answer reads the frame of an answer: a length, a head, a body.
+func answer(h int32) (head, body []byte, err error) {
 	if h < 0 {
 		return nil, nil, hostError(-h)
 	}
@@ -106,12 +155,14 @@ func fetch(req []byte) (head, body []byte, err error) {
 		return nil, nil, fmt.Errorf("an answer of %d bytes", n)
 	}
 	b := make([]byte, n)
-	hostResultRead(h, pointer(b), 0, uint32(n))
-	cut := 4 + int(binary.LittleEndian.Uint32(b))
-	if cut > len(b) {
-		return nil, nil, fmt.Errorf("an answer of %d bytes with a head of %d", len(b), cut)
+	if got := hostResultRead(h, pointer(b), 0, uint32(n)); got != n {
+		return nil, nil, fmt.Errorf("%d of %d bytes of an answer", got, n)
 	}
-	return b[4:cut], b[cut:], nil
+	size := binary.LittleEndian.Uint32(b)
+	if uint64(size) > uint64(n)-4 {
+		return nil, nil, fmt.Errorf("an answer of %d bytes with a head of %d", n, size)
+	}
+	return b[4 : 4+size], b[4+size:], nil
 }
 
 // hostError names the error numbers that capabilities answer.
@@ -120,11 +171,11 @@ func hostError(no int32) error {
 	case 2:
 		return ErrNotGranted
 	case 28:
-		return fmt.Errorf("the host could not read the request")
+		return errors.New("the host could not read the request")
 	case 51:
-		return fmt.Errorf("too many answers are kept unread")
+		return errors.New("too many answers are kept unread")
 	case 61:
-		return fmt.Errorf("a limit of the declaration is reached")
+		return errors.New("a limit of the declaration is reached")
 	}
 	return fmt.Errorf("host error %d", no)
 }
