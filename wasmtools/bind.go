@@ -3,6 +3,7 @@ package wasmtools
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -26,12 +27,28 @@ type Spec struct {
 	// Optional binds a module though capabilities it imports are not granted; its calls
 	// to them then answer EACCES.
 	Optional bool
-	Limits   Limits
-	HTTP     []HTTPGrant
-	Files    []FilesGrant
+	// Isolation is how calls are kept apart; empty: Snapshot for a module that is
+	// eligible, else Fresh.
+	Isolation Isolation
+	Limits    Limits
+	HTTP      []HTTPGrant
+	Files     []FilesGrant
 	// Env is the environment of the guest, beside the names of package abi.
-	Env map[string]secret.Value
+	Env      map[string]secret.Value
+	KV       *KVGrant    // nil: none
+	Tools    *ToolsGrant // nil: none
+	Progress bool        // whether it may report progress
 }
+
+// Isolation says how the calls of a tool are kept apart.
+type Isolation string
+
+// The ways: every call starts from the module's state after its initialisation, restored
+// from an image or made anew.
+const (
+	Snapshot Isolation = "snapshot"
+	Fresh    Isolation = "fresh"
+)
 
 // Limits bound one call. Zero values take those of [DefaultLimits]; negative ones are
 // errors.
@@ -42,11 +59,13 @@ type Limits struct {
 	Logs      int64 // bytes of log records, and of what a command writes to stderr
 	HostCalls int   // calls of capabilities
 	OpenFiles int   // at once
+	Fuel      int64 // units of package rewrite; 0 in DefaultLimits: none but the call's time
+	Table     int   // elements of a table
 }
 
 // DefaultLimits are the limits of a declaration that sets none.
 func DefaultLimits() Limits {
-	return Limits{Memory: 64 << 20, Input: 1 << 20, Output: 4 << 20, Logs: 64 << 10, HostCalls: 1000, OpenFiles: 32}
+	return Limits{Memory: 64 << 20, Input: 1 << 20, Output: 4 << 20, Logs: 64 << 10, HostCalls: 1000, OpenFiles: 32, Table: 100_000}
 }
 
 // HTTPGrant allows requests to some origins.
@@ -65,7 +84,25 @@ type FilesGrant struct {
 	Mode  Mode   // empty: ReadOnly
 }
 
-// Mode says what a guest may do in a directory.
+// KVGrant gives a namespace of the key-value store. What lies in it belongs to the
+// principal for whom the tool runs: other principals have other keys of the same names.
+// Tools that are granted one namespace share it.
+type KVGrant struct {
+	Namespace string // letters, digits, - and _, at most 64
+	Mode      Mode   // empty: ReadOnly
+	Quota     int64  // bytes of keys and values of one principal; 0: DefaultKVQuota
+}
+
+// DefaultKVQuota is the quota of a grant that sets none.
+const DefaultKVQuota = 4 << 20
+
+// ToolsGrant allows calls of other tools.
+type ToolsGrant struct {
+	Allow    []tool.Name
+	MaxDepth int // levels of calls below this tool's own; 0: 1
+}
+
+// Mode says what a guest may do in a directory or a namespace.
 type Mode string
 
 // The modes.
@@ -88,18 +125,19 @@ func (e *BindError) Error() string { return e.Summary + ": " + e.Detail }
 
 // Tool is one declaration of a module, ready to be called. It implements tool.Handler.
 type Tool struct {
-	name     tool.Name
-	inModule string
-	module   *Module
-	report   *module.Report
-	egress   *egress.Guard // nil: there is none
-	log      *slog.Logger
-	limits   Limits
-	http     []httpGrant
-	files    []FilesGrant
-	env      map[string]secret.Value
-	warnings []string
-	closed   sync.Once
+	name      tool.Name
+	inModule  string
+	module    *Module
+	report    *module.Report
+	egress    *egress.Guard // nil: there is none
+	log       *slog.Logger
+	isolation Isolation
+	limits    Limits
+	http      []httpGrant
+	files     []FilesGrant
+	env       map[string]secret.Value
+	warnings  []string
+	closed    sync.Once
 }
 
 type httpGrant struct{ policy egress.Policy }
@@ -126,10 +164,10 @@ func (r *Runtime) Check(rep module.Report, s Spec) error {
 }
 
 func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
-	t := &Tool{name: s.Name, inModule: s.InModule, report: rep, egress: r.egress, env: s.Env, files: slices.Clone(s.Files)}
+	t := &Tool{name: s.Name, inModule: s.InModule, report: rep, egress: r.egress, env: s.Env, isolation: s.Isolation, files: slices.Clone(s.Files)}
 	t.log = r.log.With("tool", string(s.Name))
 	t.nameInModule()
-	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkImports} {
+	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkIsolation, t.checkImports} {
 		if err := check(&s); err != nil {
 			return nil, err
 		}
@@ -182,6 +220,7 @@ func (t *Tool) setLimits(s *Spec) error {
 	}{
 		{"memory", &l.Memory, def.Memory}, {"input", &l.Input, def.Input},
 		{"output", &l.Output, def.Output}, {"logs", &l.Logs, def.Logs},
+		{"fuel", &l.Fuel, def.Fuel},
 	} {
 		if err := limit(x.attr, x.v, x.def); err != nil {
 			return err
@@ -191,7 +230,7 @@ func (t *Tool) setLimits(s *Spec) error {
 		attr string
 		v    *int
 		def  int
-	}{{"host_calls", &l.HostCalls, def.HostCalls}, {"open_files", &l.OpenFiles, def.OpenFiles}} {
+	}{{"host_calls", &l.HostCalls, def.HostCalls}, {"open_files", &l.OpenFiles, def.OpenFiles}, {"table", &l.Table, def.Table}} {
 		v := int64(*x.v)
 		if err := limit(x.attr, &v, int64(x.def)); err != nil {
 			return err
@@ -208,12 +247,15 @@ const maxLimit = 1<<31 - 1
 func limit(attr string, v *int64, def int64) error {
 	attr = "limits." + attr
 	most := int64(maxLimit)
-	if attr == "limits.memory" {
+	switch attr {
+	case "limits.memory":
 		most = 1 << 32
+	case "limits.fuel":
+		most = math.MaxInt64
 	}
 	switch {
 	case *v < 0:
-		return &BindError{"Invalid limit", fmt.Sprintf("%s must be above zero. Leave it out to take the default of %d.", attr, def), attr}
+		return &BindError{"Invalid limit", fmt.Sprintf("%s must be above zero. Leave it out to take the default.", attr), attr}
 	case *v > most:
 		return &BindError{"Invalid limit", fmt.Sprintf("%s can be at most %d.", attr, most), attr}
 	case *v == 0:
@@ -314,6 +356,14 @@ func (t *Tool) checkEnv(s *Spec) error {
 		}
 	}
 	return nil
+}
+
+func (t *Tool) checkIsolation(*Spec) error {
+	switch t.isolation {
+	case "", Snapshot, Fresh:
+		return nil
+	}
+	return &BindError{"Invalid isolation", fmt.Sprintf(`isolation is "snapshot" or "fresh", not %q.`, t.isolation), "isolation"}
 }
 
 // checkImports compares the import list, which is the list of capabilities, with the
