@@ -8,6 +8,7 @@ var ranks = map[string]int{
 	"runtime/secret":    0,
 	"runtime/late":      0,
 	"wasmtools/abi":     0,
+	"wasmtools/binary":  0,
 	"agents":            0,
 	"tools.d":           0,
 
