@@ -127,6 +127,7 @@ func (e *BindError) Error() string { return e.Summary + ": " + e.Detail }
 type Tool struct {
 	name      tool.Name
 	inModule  string
+	entry     string // export that a call of an Extism plug-in runs
 	module    *Module
 	report    *module.Report
 	egress    *egress.Guard // nil: there is none
@@ -167,7 +168,7 @@ func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
 	t := &Tool{name: s.Name, inModule: s.InModule, report: rep, egress: r.egress, env: s.Env, isolation: s.Isolation, files: slices.Clone(s.Files)}
 	t.log = r.log.With("tool", string(s.Name))
 	t.nameInModule()
-	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkIsolation, t.checkImports} {
+	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkIsolation, t.choosePlugin, t.checkImports} {
 		if err := check(&s); err != nil {
 			return nil, err
 		}
@@ -387,7 +388,7 @@ func (t *Tool) checkImports(s *Spec) error {
 func (t *Tool) missing(c module.Capability) string {
 	var imports []string
 	for _, im := range t.report.Imports {
-		if k, ok := module.CapabilityOf(im.Module); ok && k == c {
+		if k, ok := im.Capability(); ok && k == c {
 			imports = append(imports, im.String())
 		}
 	}

@@ -34,7 +34,6 @@ func TestRefusedModules(t *testing.T) {
 		{"marker without call", enc.Module{Funcs: []enc.Func{{Export: "hermes_abi_v1"}}}.Bytes(), "no function hermes_call"},
 		{"call of another type", enc.Module{Funcs: []enc.Func{{Export: "hermes_abi_v1"}, {Export: "hermes_call", Params: one, Results: one, Body: enc.Const(0)}}}.Bytes(), "no function hermes_call"},
 		{"initialisation of another type", enc.Module{Funcs: []enc.Func{{Export: "hermes_abi_v1"}, {Export: "hermes_call", Results: one, Body: enc.Const(0)}, {Export: "_initialize", Params: one}}}.Bytes(), "exports _initialize as (i32) -> ()"},
-		{"extism", command(enc.Import{Module: "extism:host/env", Name: "alloc"}).Bytes(), "Extism plug-in"},
 		{"unknown module", command(enc.Import{Module: "env", Name: "puts"}).Bytes(), "env.puts: no such module"},
 		{"unknown function", command(enc.Import{Module: "hermes", Name: "shell"}).Bytes(), "hermes.shell: no such function"},
 		{"unknown WASI function", command(enc.Import{Module: "wasi_snapshot_preview1", Name: "fork"}).Bytes(), "wasi_snapshot_preview1.fork: no such function"},

@@ -47,6 +47,7 @@ type call struct {
 	lastHandle int32
 	parked     int64 // bytes in handles
 	hostCalls  int
+	extism     *extismCall // nil until an Extism plug-in needs it
 
 	mounts mounts
 	memory *linear
@@ -74,8 +75,12 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	if err := c.mount(); err != nil {
 		return tool.Result{}, err
 	}
-	if t.report.ABI == module.Reactor {
+	switch t.report.ABI {
+	case module.Reactor:
 		return c.reactor(tc, args)
+	case module.Extism:
+		return c.plugin(tc, args)
+	case module.Command, module.None:
 	}
 	return c.command(args)
 }
@@ -195,7 +200,8 @@ func (c *call) faulty(err error, format string, args ...any) error {
 }
 
 func (c *call) memoryHint() string {
-	if c.memory == nil || !c.memory.denied {
+	denied := c.memory != nil && c.memory.denied || c.extism != nil && c.extism.mem.denied
+	if !denied {
 		return ""
 	}
 	return fmt.Sprintf(" (it asked for more memory than its limit of %s)", bytesText(c.tool.limits.Memory))

@@ -73,8 +73,12 @@ func (r *Runtime) selfDescription(ctx context.Context, p *program) ([]byte, erro
 	}
 	c := newCall(ctx, t, p)
 	defer c.end()
-	if p.report.ABI == module.Reactor {
+	switch p.report.ABI {
+	case module.Reactor:
 		return c.describeReactor()
+	case module.Extism:
+		return c.describePlugin()
+	case module.Command, module.None:
 	}
 	return c.describeCommand()
 }

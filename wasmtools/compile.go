@@ -103,7 +103,7 @@ func entryPoint(rep *module.Report) error {
 	case module.Command:
 		return nil
 	case module.Extism:
-		return fault.New(fault.Invalid, "is an Extism plug-in, which is not supported. %s", buildHint)
+		return pluginEntry(rep)
 	case module.Reactor:
 		return reactorEntry(rep)
 	case module.None:

@@ -54,19 +54,34 @@ func (p *program) link(ctx context.Context) error {
 		return err
 	}
 	for _, name := range importModules(p.report.Imports) {
-		c, ok := module.CapabilityOf(name)
-		if !ok {
-			continue
-		}
-		funcs := capabilityFuncs(c)
+		funcs := p.offered(name)
 		if funcs == nil {
-			funcs = refusals(c, name, p.report.Imports)
+			continue
 		}
 		if err := p.host(ctx, name, funcs); err != nil {
 			return err
 		}
 	}
 	return p.unknownImports()
+}
+
+// offered is what the host has under the name of an import module, beside what is always
+// linked.
+func (p *program) offered(name string) []hostFunc {
+	switch name {
+	case abi.ModuleExtism:
+		return extismFuncs()
+	case abi.ModuleUser:
+		return extismUserFuncs()
+	}
+	c, ok := module.CapabilityOf(name)
+	if !ok {
+		return nil
+	}
+	if funcs := capabilityFuncs(c); funcs != nil {
+		return funcs
+	}
+	return refusals(c, name, p.report.Imports)
 }
 
 func importModules(imports []module.Import) []string {
@@ -126,7 +141,7 @@ func (p *program) unknownImports() error {
 		return nil
 	}
 	return fault.New(fault.Invalid, "imports what hermes does not offer:\n%s\nIt offers %s.",
-		strings.Join(lines, "\n"), "wasi_snapshot_preview1, hermes, and the capability modules hermes_*")
+		strings.Join(lines, "\n"), "wasi_snapshot_preview1, hermes, the capability modules hermes_*, and for Extism plug-ins extism:host/env")
 }
 
 func (p *program) unknownImport(im module.Import) string {
@@ -137,6 +152,9 @@ func (p *program) unknownImport(im module.Import) string {
 	if host == nil {
 		if strings.HasPrefix(im.Module, "wasi:") || strings.Contains(im.Module, "@") {
 			return "an interface of the component model; build for wasip1"
+		}
+		if im.Module == "env" && strings.HasPrefix(im.Name, "extism_") {
+			return "from before Extism 1.0; build with a current plug-in kit"
 		}
 		return "no such module"
 	}

@@ -95,6 +95,7 @@ const (
 	ModuleProgress = "hermes_progress"
 	ModuleWASI     = "wasi_snapshot_preview1"
 	ModuleExtism   = "extism:host/env"
+	ModuleUser     = "extism:host/user" // what hyper-mcp adds to it
 )
 
 // Functions of the capability modules; all are (ptr, len) -> handle.
@@ -107,6 +108,9 @@ const (
 	FuncCall   = "call"   // of ModuleTools
 	FuncReport = "report" // of ModuleProgress
 )
+
+// FuncExtismHTTP is the function of ModuleExtism that needs a grant of http.
+const FuncExtismHTTP = "http_request"
 
 // Names of the environment of a command.
 const (

@@ -165,6 +165,15 @@ func detectABI(r *Report) ABI {
 	return None
 }
 
+// Capability gives the capability that the import stands for. Of Extism's functions,
+// which are one module, it is the one that reaches out.
+func (i Import) Capability() (Capability, bool) {
+	if i.Module == abi.ModuleExtism && i.Name == abi.FuncExtismHTTP {
+		return HTTP, true
+	}
+	return CapabilityOf(i.Module)
+}
+
 // CapabilityOf gives the capability that an import module stands for.
 func CapabilityOf(importModule string) (Capability, bool) {
 	switch importModule {
@@ -183,7 +192,7 @@ func CapabilityOf(importModule string) (Capability, bool) {
 func capabilities(imports []Import) []Capability {
 	var out []Capability
 	for _, im := range imports {
-		if c, ok := CapabilityOf(im.Module); ok {
+		if c, ok := im.Capability(); ok {
 			out = append(out, c)
 		}
 	}

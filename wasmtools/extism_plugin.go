@@ -1,0 +1,263 @@
+package wasmtools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools/abi"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
+
+// pluginShape is how the tools of an Extism plug-in are found and called.
+type pluginShape uint8
+
+const (
+	// plainPlugin: an export is a tool. Input is the arguments, output the result.
+	plainPlugin pluginShape = iota
+	// hyperPlugin1 and hyperPlugin2 are the two interfaces of hyper-mcp: one export
+	// lists tools, another calls one of them, and both speak the JSON of MCP.
+	hyperPlugin1
+	hyperPlugin2
+)
+
+// The exports of the interfaces of hyper-mcp.
+const (
+	hyperList1 = "describe"
+	hyperCall1 = "call"
+	hyperList2 = "list_tools"
+	hyperCall2 = "call_tool"
+)
+
+// Exports by which plug-ins are initialised.
+const (
+	exportCtors   = "__wasm_call_ctors"
+	exportHaskell = "hs_init"
+)
+
+func pluginShapeOf(rep *module.Report) pluginShape {
+	has := func(name string) bool { return rep.HasFunc(name, module.Func(0, true)) }
+	switch {
+	case has(hyperList2) && has(hyperCall2):
+		return hyperPlugin2
+	case has(hyperList1) && has(hyperCall1):
+		return hyperPlugin1
+	}
+	return plainPlugin
+}
+
+// pluginEntries are the exports that a plain plug-in can be called by. That of a program
+// is one if there is no other.
+func pluginEntries(rep *module.Report) []string {
+	var names []string
+	started := false
+	for _, e := range rep.Exports {
+		callable := e.Kind == "function" && (e.Type == module.Func(0, true) || e.Type == module.Func(0, false))
+		switch {
+		case callable && e.Name == abi.ExportStart:
+			started = true
+		case callable && e.Name != abi.ExportInit && e.Name != "hs_exit" && !strings.HasPrefix(e.Name, "__"):
+			names = append(names, e.Name)
+		}
+	}
+	if names == nil && started {
+		names = []string{abi.ExportStart}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// pluginEntry checks that a plug-in has something to call.
+func pluginEntry(rep *module.Report) error {
+	if pluginShapeOf(rep) == plainPlugin && pluginEntries(rep) == nil {
+		return fault.New(fault.Invalid, "is an Extism plug-in without a function to call: it needs an export of type () -> (i32).")
+	}
+	return nil
+}
+
+// choosePlugin settles which export is called: of a plain plug-in the one that the
+// declaration names, or the only one.
+func (t *Tool) choosePlugin(s *Spec) error {
+	if t.report.ABI != module.Extism {
+		return nil
+	}
+	switch pluginShapeOf(t.report) {
+	case hyperPlugin1:
+		t.entry = hyperCall1
+		return nil
+	case hyperPlugin2:
+		t.entry = hyperCall2
+		return nil
+	case plainPlugin:
+	}
+	names := pluginEntries(t.report)
+	if s.InModule == "" && len(names) == 1 {
+		t.inModule = names[0]
+	}
+	if !slices.Contains(names, t.inModule) {
+		return &BindError{"No such function", fmt.Sprintf("The plug-in exports no function %q that could be a tool. Set tool in the handler block to one that it exports: %s.",
+			t.inModule, strings.Join(names, ", ")), "tool"}
+	}
+	t.entry = t.inModule
+	return nil
+}
+
+// plugin calls an Extism plug-in in an instance of its own.
+func (c *call) plugin(tc *tool.Call, args json.RawMessage) (tool.Result, error) {
+	shape := pluginShapeOf(&c.program.report)
+	in, err := c.pluginInput(shape, tc, args)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if err := c.runPlugin(c.tool.entry, in); err != nil {
+		return tool.Result{}, err
+	}
+	out := c.shared().output.b
+	if shape == plainPlugin {
+		return value(out), nil
+	}
+	return c.mcpResult(out)
+}
+
+// pluginInput is what the plug-in finds as its input, in memory of its own.
+func (c *call) pluginInput(shape pluginShape, tc *tool.Call, args json.RawMessage) ([]byte, error) {
+	type params struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	in := params{c.tool.inModule, args}
+	switch shape {
+	case hyperPlugin1:
+		return pluginJSON(struct {
+			Params params `json:"params"`
+		}{in})
+	case hyperPlugin2:
+		return pluginJSON(struct {
+			Request params       `json:"request"`
+			Context hyperContext `json:"context"`
+		}{in, newHyperContext(tc.ID)})
+	case plainPlugin:
+	}
+	return bytes.Clone(args), nil
+}
+
+// hyperContext is what the second interface of hyper-mcp tells of a request.
+type hyperContext struct {
+	ID   string         `json:"id"`
+	Meta map[string]any `json:"_meta"`
+}
+
+func newHyperContext(id string) hyperContext {
+	return hyperContext{ID: id, Meta: map[string]any{"progressToken": id}}
+}
+
+func pluginJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // the arguments stay as they are, byte for byte
+	if err := e.Encode(v); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the arguments are not JSON")
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// runPlugin calls one export with an input. What it left is in c.shared().
+func (c *call) runPlugin(name string, input []byte) error {
+	code, err := c.invokePlugin(name, input)
+	if cut := c.ended(); cut != nil {
+		return cut
+	}
+	said := complaint(c.shared().failure.b)
+	switch {
+	case err != nil && (said == "" || passed(err) != nil):
+		return c.broken(err)
+	case said != "":
+		return fault.New(fault.Invalid, "%s", said)
+	case code == 0:
+		return nil
+	}
+	if said = complaint(c.logs.b); said == "" {
+		said = "the tool reported an error without saying which"
+	}
+	return fault.New(fault.Invalid, "%s%s", said, c.memoryHint())
+}
+
+// invokePlugin initialises an instance and calls one of its exports.
+func (c *call) invokePlugin(name string, input []byte) (code int32, err error) {
+	err = c.run(func(mod api.Module) error {
+		if name != abi.ExportStart {
+			if err := startPlugin(c.ctx, mod); err != nil {
+				return err
+			}
+		}
+		at, err := c.lend(memory{mod.Memory()}, input)
+		if err != nil {
+			return err
+		}
+		c.shared().input = extismRange{at, input}
+		res, err := mod.ExportedFunction(name).Call(c.ctx)
+		if len(res) > 0 {
+			code = api.DecodeI32(res[0])
+		}
+		return err
+	})
+	if exit, ok := errors.AsType[*sys.ExitError](err); ok && exit.ExitCode() == 0 {
+		err = nil
+	}
+	return code, err
+}
+
+// startPlugin runs the initialisers that there are, as Extism does: those of a library,
+// else of a program's constructors, and then the run-time system of Haskell.
+func startPlugin(ctx context.Context, mod api.Module) error {
+	for _, name := range []string{abi.ExportInit, exportCtors} {
+		f := mod.ExportedFunction(name)
+		if f == nil || len(f.Definition().ParamTypes()) > 0 {
+			continue
+		}
+		if _, err := f.Call(ctx); err != nil {
+			return fmt.Errorf("initialising: %w", err)
+		}
+		break
+	}
+	f := mod.ExportedFunction(exportHaskell)
+	if f == nil || len(f.Definition().ParamTypes()) != 2 {
+		return nil
+	}
+	if _, err := f.Call(ctx, 0, 0); err != nil {
+		return fmt.Errorf("initialising: %w", err)
+	}
+	return nil
+}
+
+// describePlugin asks a hyper-mcp plug-in for its tools. A plain one has no way to tell.
+func (c *call) describePlugin() ([]byte, error) {
+	var name string
+	var input []byte
+	switch pluginShapeOf(&c.program.report) {
+	case hyperPlugin1:
+		name = hyperList1
+	case hyperPlugin2:
+		name = hyperList2
+		in, err := pluginJSON(map[string]any{"context": newHyperContext(abi.ArgDescribe)})
+		if err != nil {
+			return nil, err
+		}
+		input = in
+	case plainPlugin:
+		return nil, nil
+	}
+	if err := c.runPlugin(name, input); err != nil {
+		return nil, fmt.Errorf("calling %s: %s", name, fault.Message(err))
+	}
+	return mcpDescriptor(c.shared().output.b)
+}
