@@ -22,16 +22,16 @@ func TestShippedGuests(t *testing.T) {
 		t.Fatalf("building guests: %v\n%s", err, msg)
 	}
 	r := open(t, Options{})
-	for name, abi := range map[string]module.ABI{"text_stats": module.Reactor, "json_query": module.Reactor, "csv_query": module.Command} {
+	for name, want := range map[string][]string{"text_stats": {}, "json_query": {}, "csv_query": {}, "run_javascript": {"tools"}} {
 		t.Run(name, func(t *testing.T) {
 			wasm, err := os.ReadFile(filepath.Join(out, name+".wasm"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			tl := bind(t, r, wasm, Spec{Name: "renamed"})
+			tl := bind(t, r, wasm, Spec{Name: "renamed", Optional: true, Limits: Limits{Memory: 128 << 20}})
 			rep := tl.module.Report()
-			if rep.ABI != abi || len(rep.Capabilities) > 0 {
-				t.Errorf("ABI %s, capabilities %v", rep.ABI, rep.Capabilities)
+			if diff := cmp.Diff(want, rep.Capabilities); rep.ABI != module.Reactor || diff != "" {
+				t.Errorf("ABI %s, capabilities %s", rep.ABI, diff)
 			}
 			if tool, ok := rep.Descriptor.Tool(name); !ok || tool.Description == "" || len(tool.InputSchema) == 0 {
 				t.Errorf("descriptor %+v, %v", rep.Descriptor, rep.DescriptorErr)

@@ -37,7 +37,7 @@ func shipped(t *testing.T) (project string) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"text_stats", "json_query", "csv_query"} {
+	for _, name := range []string{"text_stats", "json_query", "csv_query", "run_javascript"} {
 		path := filepath.Join(project, "tools.d", name+".wasm")
 		if _, err := os.Stat(path); err == nil {
 			continue
@@ -99,6 +99,7 @@ func TestShippedTools(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
+		"code/run_javascript read untrusted=false parallel=true",
 		"data/csv_query read untrusted=false parallel=true",
 		"data/json_query read untrusted=false parallel=true",
 		"files/file_list read untrusted=false parallel=true",

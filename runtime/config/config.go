@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/schema"
 	"github.com/hermes-runtime/hermes/runtime/secret"
 	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
 // Config is everything the files declare, evaluated and linked, as plain Go values.
@@ -114,22 +115,41 @@ type Wasm struct {
 	Module   string // absolute path of the module, an input
 	SHA256   string // pin, lower-case hex; empty: none
 	Tool     string // name inside the module; empty: the tool's own
-	Optional bool
-	Limits   WasmLimits
-	Grants   WasmGrants
+	// Isolation is snapshot, fresh or "": snapshot where the module allows it.
+	Isolation string
+	Optional  bool
+	Limits    WasmLimits
+	Grants    WasmGrants
 }
 
 // WasmLimits bound one call; sizes in bytes.
 type WasmLimits struct {
+	Fuel                        int64 // 0: no limit
 	Memory, Input, Output, Logs int64
-	HostCalls, OpenFiles        int
+	HostCalls, OpenFiles, Table int
 }
 
 // WasmGrants are what the module may do; nil: nothing.
 type WasmGrants struct {
-	HTTP  []HTTPGrant
-	Files []FilesGrant
-	Env   map[string]any // string or secret.Value
+	HTTP     []HTTPGrant
+	Files    []FilesGrant
+	Env      map[string]any // string or secret.Value
+	KV       *KVGrant
+	Tools    *ToolsGrant
+	Progress bool
+}
+
+// KVGrant gives a namespace of the key-value store.
+type KVGrant struct {
+	Namespace string
+	Write     bool
+	Quota     int64 // bytes, for each principal
+}
+
+// ToolsGrant allows calls of other tools.
+type ToolsGrant struct {
+	Allow    []string // names
+	MaxDepth int
 }
 
 // HTTPGrant allows requests to the hosts.
@@ -275,9 +295,18 @@ type Runtime struct {
 	ShutdownTimeout      time.Duration
 	ToolsEnv             []string // nil: all
 	AllowPaths           []string
+	Wasm                 WasmSettings
 
 	toolsDirs []string
 	elements  map[string][]hcl.Range // see evaluated
+}
+
+// WasmSettings are what all modules have to share, and what any of them may be.
+type WasmSettings struct {
+	MemoryBudget   int64 // bytes of all instances together; 0: what suits the machine
+	CacheSize      int64 // bytes of compiled code on disk
+	CompileTimeout time.Duration
+	Limits         module.Limits
 }
 
 // Server is the server block with its defaults.

@@ -105,7 +105,7 @@ func intKind(least, most int) kind[int] {
 }
 
 func between(least, most int) string {
-	if most == math.MaxInt32 {
+	if most == math.MaxInt32 || most == math.MaxInt {
 		return fmt.Sprintf("%d or more", least)
 	}
 	return fmt.Sprintf("between %d and %d", least, most)
@@ -179,6 +179,41 @@ func sizeKind() kind[int64] {
 		name: "size", show: func(n int64) string { return strconv.Quote(showSize(n)) },
 		conv: func(v cty.Value, _ hclsyntax.Expression) (int64, *issue) { return toSize(v) },
 	}
+}
+
+// someSizeKind is a size of at least one byte: 0 must not be taken for "no limit".
+func someSizeKind() kind[int64] {
+	k := sizeKind()
+	conv := k.conv
+	k.conv = func(v cty.Value, e hclsyntax.Expression) (int64, *issue) {
+		n, bad := conv(v, e)
+		if bad == nil && n == 0 {
+			bad = wrong("This must be above zero. Leave it out to take the default.")
+		}
+		return n, bad
+	}
+	return k
+}
+
+// sizeOfMemoryKind is a size that is held in memory at once, as an int.
+func sizeOfMemoryKind() kind[int] {
+	k := someSizeKind()
+	return kind[int]{name: k.name, show: func(n int) string { return k.show(int64(n)) }, conv: func(v cty.Value, e hclsyntax.Expression) (int, *issue) {
+		n, bad := k.conv(v, e)
+		if bad == nil && n > math.MaxInt32 {
+			bad = wrong("This must be below 2GiB.")
+		}
+		return int(n), bad
+	}}
+}
+
+// countKind is a whole number above zero that may be very large.
+func countKind() kind[int64] {
+	k := intKind(1, math.MaxInt)
+	return kind[int64]{name: k.name, conv: func(v cty.Value, e hclsyntax.Expression) (int64, *issue) {
+		n, bad := k.conv(v, e)
+		return int64(n), bad
+	}}
 }
 
 func toSize(v cty.Value) (int64, *issue) {

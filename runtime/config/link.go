@@ -228,6 +228,12 @@ func (l *linker) references() {
 			l.names(o, "disabled_tools", a.DisabledTools, l.tool)
 		}
 	}
+	for _, name := range sortedKeys(l.all["tool"]) {
+		o := l.all["tool"][name]
+		if t, ok := o.value.(*Tool); ok && t.Wasm != nil && t.Wasm.Grants.Tools != nil {
+			l.names(o, "handler.grant.tools.allow", t.Wasm.Grants.Tools.Allow, l.tool)
+		}
+	}
 	l.keys()
 }
 

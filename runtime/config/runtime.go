@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/secret"
 	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
 func runtimeBody() *body[Runtime] {
@@ -24,8 +25,45 @@ func runtimeBody() *body[Runtime] {
 		opt("require_pinned_modules", boolKind(), false, "Whether every wasm handler must have a sha256.", func(r *Runtime) *bool { return &r.RequirePinnedModules }),
 		opt("drain_timeout", durationKind(true), 0, "How long a replaced generation waits for its calls before they are cancelled; 0s: without limit.", func(r *Runtime) *time.Duration { return &r.DrainTimeout }),
 		opt("shutdown_timeout", durationKind(false), 30*time.Second, "How long the server waits for running work when it is asked to end.", func(r *Runtime) *time.Duration { return &r.ShutdownTimeout }),
-		refuse[Runtime]("wasm", "Limits of modules cannot be set for the whole project yet; set them in the limits block of a wasm handler."),
+		single("wasm", wasmSettingsBody(), func(r *Runtime) *WasmSettings { return &r.Wasm }),
 	), map[string]string{"tools_dir": `Did you mean "tools_dirs"?`})
+}
+
+// wasmSettingsBody applies when the server starts: what is compiled and mapped by then
+// was so under these settings.
+func wasmSettingsBody() *body[WasmSettings] {
+	return newBody("wasm", "What the modules of the whole project share, and what is accepted as a module. Applies when the server starts.",
+		may("memory_budget", someSizeKind(), "Memory of all running modules together. Default: half of the machine's, or of what the process may use.", func(w *WasmSettings) *int64 { return &w.MemoryBudget }),
+		opt("cache_size", someSizeKind(), 1<<30, "Compiled code on disk; what was not used for longest goes first.", func(w *WasmSettings) *int64 { return &w.CacheSize }),
+		opt("compile_timeout", durationKind(false), 30*time.Second, "How long the compilation of one module may take.", func(w *WasmSettings) *time.Duration { return &w.CompileTimeout }),
+		single("limits", moduleLimitsBody(), func(w *WasmSettings) *module.Limits { return &w.Limits }),
+	)
+}
+
+// moduleLimitsBody holds the bounds that are checked before a module is compiled.
+func moduleLimitsBody() *body[module.Limits] {
+	def := module.DefaultLimits()
+	size := func(name string, n int, doc string, at func(*module.Limits) *int) *field[module.Limits] {
+		return opt(name, sizeOfMemoryKind(), n, doc, at)
+	}
+	count := func(name string, n int, doc string, at func(*module.Limits) *int) *field[module.Limits] {
+		return opt(name, intKind(1, anyInt), n, doc, at)
+	}
+	return newBody("limits", "Bounds on a module, checked before it is compiled. Raising them lets a module use more time and memory of the server to compile.",
+		size("module", def.Size, "The file.", func(l *module.Limits) *int { return &l.Size }),
+		size("code", def.Code, "All functions together.", func(l *module.Limits) *int { return &l.Code }),
+		size("body", def.Body, "One function.", func(l *module.Limits) *int { return &l.Body }),
+		count("functions", def.Functions, "Functions.", func(l *module.Limits) *int { return &l.Functions }),
+		count("locals", def.Locals, "Locals of one function, parameters included.", func(l *module.Limits) *int { return &l.Locals }),
+		count("types", def.Types, "Types.", func(l *module.Limits) *int { return &l.Types }),
+		count("imports", def.Imports, "Imports.", func(l *module.Limits) *int { return &l.Imports }),
+		count("exports", def.Exports, "Exports.", func(l *module.Limits) *int { return &l.Exports }),
+		count("globals", def.Globals, "Globals.", func(l *module.Limits) *int { return &l.Globals }),
+		count("data_segments", def.DataSegments, "Data segments.", func(l *module.Limits) *int { return &l.DataSegments }),
+		count("elements", def.Elements, "Element segments, and entries in all of them.", func(l *module.Limits) *int { return &l.Elements }),
+		count("tables", def.Tables, "Tables.", func(l *module.Limits) *int { return &l.Tables }),
+		count("table_elements", def.TableElements, "Elements that all tables have at the start.", func(l *module.Limits) *int { return &l.TableElements }),
+	)
 }
 
 // allowPaths refuses locals: they may read files, so it must be known before them.

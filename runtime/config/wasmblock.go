@@ -2,9 +2,7 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,38 +24,29 @@ func traverserName(t traverser) (string, bool) {
 type wasmBlock struct{ Wasm }
 
 func wasmBody() *body[wasmBlock] {
-	limits := newBody("limits", "Bounds on one call.",
-		opt("memory", sizeKind(), 64<<20, "Linear memory of the module.", func(l *WasmLimits) *int64 { return &l.Memory }),
-		opt("input", sizeKind(), 1<<20, "The arguments it is given.", func(l *WasmLimits) *int64 { return &l.Input }),
-		opt("output", sizeKind(), 4<<20, "The result it writes.", func(l *WasmLimits) *int64 { return &l.Output }),
-		opt("logs", sizeKind(), 64<<10, "What it logs.", func(l *WasmLimits) *int64 { return &l.Logs }),
-		opt("host_calls", intKind(0, anyInt), 1000, "How often it may call the host.", func(l *WasmLimits) *int { return &l.HostCalls }),
-		opt("open_files", intKind(0, anyInt), 32, "How many files it may have open.", func(l *WasmLimits) *int { return &l.OpenFiles }),
-		refuse[WasmLimits]("fuel", "Metering of instructions is not available yet; the timeout of the tool ends a call."),
-		refuse[WasmLimits]("table", "A bound on tables is not available yet."),
-	)
 	b := newBody(`handler "wasm"`, "A WebAssembly module, which can do nothing that is not granted.",
 		must("module", stringKind(), "The module's file, relative to this one.", func(w *wasmBlock) *string { return &w.Module }),
 		may("sha256", stringKind(), "The digest the file must have, in hex.", func(w *wasmBlock) *string { return &w.SHA256 }),
 		may("tool", stringKind(), "The tool's name in a module that holds several; default: its own.", func(w *wasmBlock) *string { return &w.Tool }),
-		custom("isolation", "fresh", "How calls are kept apart: every call has a fresh instance.", decodeIsolation),
+		may("isolation", enumKind("snapshot", "fresh"), "How calls are kept apart: each starts from an image of the module after its start, or from a fresh start. Default: snapshot for modules that allow it, else fresh.", func(w *wasmBlock) *string { return &w.Isolation }),
 		opt("optional", boolKind(), false, "Whether the module is loaded though it imports what is not granted; such an import then answers that it is denied.", func(w *wasmBlock) *bool { return &w.Optional }),
-		single("limits", limits, func(w *wasmBlock) *WasmLimits { return &w.Limits }),
+		single("limits", wasmLimitsBody(), func(w *wasmBlock) *WasmLimits { return &w.Limits }),
 		grantField(),
 	)
-	b.field("isolation").def = `"fresh"`
 	return withHints(b, map[string]string{"grants": `Write one block per grant: grant "http" { hosts = […] }.`, "path": `Did you mean "module"?`, "file": `Did you mean "module"?`})
 }
 
-func decodeIsolation(f *frame, a *hclsyntax.Attribute, _ *wasmBlock) {
-	s, ok := read(f, a, stringKind())
-	switch {
-	case !ok, s == "fresh":
-	case s == "snapshot":
-		f.errorf(a.Expr.Range(), "Unsupported isolation", "Snapshots are not available yet: every call has a fresh instance, which is isolation = \"fresh\".")
-	default:
-		f.errorf(a.Expr.Range(), "Invalid isolation", "%q is not one of the values there are: %q.", s, "fresh")
-	}
+func wasmLimitsBody() *body[WasmLimits] {
+	return newBody("limits", "Bounds on one call.",
+		may("fuel", countKind(), "Units of work, about an instruction each, counted the same in every run. Default: no limit but the timeout of the tool.", func(l *WasmLimits) *int64 { return &l.Fuel }),
+		opt("memory", someSizeKind(), 64<<20, "Linear memory of the module.", func(l *WasmLimits) *int64 { return &l.Memory }),
+		opt("input", someSizeKind(), 1<<20, "The arguments it is given.", func(l *WasmLimits) *int64 { return &l.Input }),
+		opt("output", someSizeKind(), 4<<20, "The result it writes.", func(l *WasmLimits) *int64 { return &l.Output }),
+		opt("logs", someSizeKind(), 64<<10, "What it logs.", func(l *WasmLimits) *int64 { return &l.Logs }),
+		opt("host_calls", intKind(1, anyInt), 1000, "How often it may use a grant.", func(l *WasmLimits) *int { return &l.HostCalls }),
+		opt("open_files", intKind(1, anyInt), 32, "How many files it may have open.", func(l *WasmLimits) *int { return &l.OpenFiles }),
+		opt("table", intKind(1, anyInt), 100_000, "Elements of each table of functions.", func(l *WasmLimits) *int { return &l.Table }),
+	)
 }
 
 func (f *frame) wasmHandler(t *toolBlock, b *hclsyntax.Block) {
@@ -105,74 +94,6 @@ func (f *frame) moduleDigest(t *Tool) string {
 	}
 	in, err := f.ld.input(t.Wasm.Module)
 	return inputKey(in, err)
-}
-
-func grantField() *field[wasmBlock] {
-	http, files, env := httpGrantBody(), filesGrantBody(), envGrantBody()
-	doc := &blockDoc{name: `grant "http" | "files" | "env"`, doc: "What the module may do; without a grant, nothing."}
-	for _, d := range []*blockDoc{http.describe(), files.describe(), env.describe()} {
-		doc.fields = append(doc.fields, fieldDoc{name: d.name, doc: d.doc, nested: d})
-	}
-	return many("grant", doc, func(f *frame, b *hclsyntax.Block, w *wasmBlock) {
-		if !f.labels(b, `grant "KIND"`, 1) {
-			return
-		}
-		switch kind := b.Labels[0]; kind {
-		case "http":
-			g := HTTPGrant{}
-			decode(f, http, b, &g)
-			f.checkOrigins(b, g.Hosts)
-			f.checkMethods(b, g.Methods)
-			f.checkHeaders(attrRange(b, "headers"), g.Headers)
-			w.Grants.HTTP = append(w.Grants.HTTP, g)
-		case "files":
-			g := FilesGrant{}
-			decode(f, files, b, &g)
-			f.checkMount(b, &g, w.Grants.Files)
-			w.Grants.Files = append(w.Grants.Files, g)
-		case "env":
-			var g envGrant
-			decode(f, env, b, &g)
-			f.mergeEnv(b, w, g.values)
-		case "kv", "tools":
-			f.errorf(b.LabelRanges[0], fmt.Sprintf("Unsupported grant %q", kind), "This grant is not available yet. There are %s.", listed([]string{"http", "files", "env"}))
-		default:
-			f.errorf(b.LabelRanges[0], fmt.Sprintf("Unknown grant %q", kind), "There is no grant of kind %q.%s There are %s.", kind, suggest(kind, []string{"http", "files", "env"}), listed([]string{"http", "files", "env"}))
-		}
-	})
-}
-
-func httpGrantBody() *body[HTTPGrant] {
-	return newBody(`grant "http"`, "Requests to some hosts.",
-		must("hosts", stringsKind(), "Origins such as \"https://api.example.com\"; a leading label may be *, a bare host means https.", func(g *HTTPGrant) *[]string { return &g.Hosts }),
-		opt("methods", stringsKind(), []string{"GET"}, "The methods it may use.", func(g *HTTPGrant) *[]string { return &g.Methods }),
-		opt("max_response", sizeKind(), 2<<20, "The largest answer, decompressed.", func(g *HTTPGrant) *int64 { return &g.MaxResponse }),
-		opt("allow_private", boolKind(), false, "Whether private, loopback and link-local addresses may be reached.", func(g *HTTPGrant) *bool { return &g.AllowPrivate }),
-		may("headers", textMapKind(), "Headers that the host adds; the module never sees them.", func(g *HTTPGrant) *map[string]any { return &g.Headers }),
-	)
-}
-
-func filesGrantBody() *body[FilesGrant] {
-	mode := enumKind("ro", "rw")
-	return newBody(`grant "files"`, "A directory.",
-		must("path", stringKind(), "The directory, relative to this file.", func(g *FilesGrant) *string { return &g.Path }),
-		must("mount", stringKind(), "Where the module sees it, for example \"/data\".", func(g *FilesGrant) *string { return &g.Mount }),
-		&field[FilesGrant]{
-			fieldDoc: fieldDoc{name: "mode", typ: mode.name, def: `"ro"`, doc: "Whether it may write there."},
-			attr: func(f *frame, a *hclsyntax.Attribute, g *FilesGrant) {
-				m, ok := read(f, a, mode)
-				g.Write = ok && m == "rw"
-			},
-		},
-	)
-}
-
-type envGrant struct{ values map[string]any }
-
-func envGrantBody() *body[envGrant] {
-	return newBody(`grant "env"`, "Environment variables.",
-		must("values", textMapKind(), "Names and values; they may be sensitive.", func(g *envGrant) *map[string]any { return &g.values }),
-	)
 }
 
 func (f *frame) checkOrigins(b *hclsyntax.Block, hosts []string) {
@@ -239,37 +160,3 @@ func validHeader(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
 
-func (f *frame) checkMount(b *hclsyntax.Block, g *FilesGrant, others []FilesGrant) {
-	if g.Path != "" {
-		g.Path = f.abs(g.Path)
-		if err := f.allowed(g.Path); err != nil {
-			if own, ok := errors.AsType[*funcs.Error](err); ok {
-				f.errorf(attrRange(b, "path"), own.Summary, "%s", own.Detail)
-			}
-		}
-	}
-	if g.Mount == "" {
-		return
-	}
-	if !path.IsAbs(g.Mount) || path.Clean(g.Mount) != g.Mount {
-		f.errorf(attrRange(b, "mount"), "Invalid mount", "%q is not an absolute path without . and .., for example \"/data\".", g.Mount)
-	}
-	if slices.ContainsFunc(others, func(o FilesGrant) bool { return o.Mount == g.Mount }) {
-		f.errorf(attrRange(b, "mount"), fmt.Sprintf("Duplicate mount %q", g.Mount), "Another grant of this handler is mounted there.")
-	}
-}
-
-func (f *frame) mergeEnv(b *hclsyntax.Block, w *wasmBlock, values map[string]any) {
-	if w.Grants.Env == nil {
-		w.Grants.Env = map[string]any{}
-	}
-	for _, name := range sortedKeys(values) {
-		if _, ok := w.Grants.Env[name]; ok {
-			f.errorf(attrRange(b, "values"), fmt.Sprintf("Duplicate variable %q", name), "Another grant of this handler gives it.")
-		}
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			f.errorf(attrRange(b, "values"), "Invalid variable", "%q is not the name of an environment variable.", name)
-		}
-		w.Grants.Env[name] = values[name]
-	}
-}

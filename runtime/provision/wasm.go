@@ -224,12 +224,12 @@ func (p *pending) Call(ctx context.Context, c *tool.Call) (tool.Result, error) {
 func wasmSpec(t *config.Tool) wasmtools.Spec {
 	w := t.Wasm
 	s := wasmtools.Spec{
-		Name: t.Name, InModule: w.Tool, Optional: w.Optional,
+		Name: t.Name, InModule: w.Tool, Optional: w.Optional, Isolation: wasmtools.Isolation(w.Isolation),
 		Limits: wasmtools.Limits{
-			Memory: w.Limits.Memory, Input: w.Limits.Input, Output: w.Limits.Output, Logs: w.Limits.Logs,
-			HostCalls: w.Limits.HostCalls, OpenFiles: w.Limits.OpenFiles,
+			Fuel: w.Limits.Fuel, Memory: w.Limits.Memory, Input: w.Limits.Input, Output: w.Limits.Output, Logs: w.Limits.Logs,
+			HostCalls: w.Limits.HostCalls, OpenFiles: w.Limits.OpenFiles, Table: w.Limits.Table,
 		},
-		Env: secrets(w.Grants.Env),
+		Env: secrets(w.Grants.Env), Progress: w.Grants.Progress,
 	}
 	for _, g := range w.Grants.HTTP {
 		s.HTTP = append(s.HTTP, wasmtools.HTTPGrant{
@@ -237,13 +237,25 @@ func wasmSpec(t *config.Tool) wasmtools.Spec {
 		})
 	}
 	for _, g := range w.Grants.Files {
-		mode := wasmtools.ReadOnly
-		if g.Write {
-			mode = wasmtools.ReadWrite
+		s.Files = append(s.Files, wasmtools.FilesGrant{Path: g.Path, Mount: g.Mount, Mode: modeOf(g.Write)})
+	}
+	if g := w.Grants.KV; g != nil {
+		s.KV = &wasmtools.KVGrant{Namespace: g.Namespace, Mode: modeOf(g.Write), Quota: g.Quota}
+	}
+	if g := w.Grants.Tools; g != nil {
+		s.Tools = &wasmtools.ToolsGrant{MaxDepth: g.MaxDepth}
+		for _, name := range g.Allow {
+			s.Tools.Allow = append(s.Tools.Allow, tool.Name(name))
 		}
-		s.Files = append(s.Files, wasmtools.FilesGrant{Path: g.Path, Mount: g.Mount, Mode: mode})
 	}
 	return s
+}
+
+func modeOf(write bool) wasmtools.Mode {
+	if write {
+		return wasmtools.ReadWrite
+	}
+	return wasmtools.ReadOnly
 }
 
 // secrets wraps the strings among granted values, so that none of them prints.

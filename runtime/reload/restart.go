@@ -11,16 +11,20 @@ import (
 // setting is one that only a restart applies.
 type setting struct {
 	name  string // as the status names it
-	attr  string // of the server block
+	block func(*config.Config) config.Decl
+	attr  string // of the block
 	value func(*config.Config) string
 }
 
 func restartSettings() []setting {
+	server := func(c *config.Config) config.Decl { return c.Server.Decl }
+	project := func(c *config.Config) config.Decl { return c.Runtime.Decl }
 	return []setting{
-		{"server.listen", "listen", func(c *config.Config) string { return c.Server.Listen }},
-		{"server.tls.cert", "tls.cert", func(c *config.Config) string { return c.Server.TLSCert }},
-		{"server.tls.key", "tls.key", func(c *config.Config) string { return c.Server.TLSKey }},
-		{"state", "", func(c *config.Config) string { return c.Paths.State }},
+		{"server.listen", server, "listen", func(c *config.Config) string { return c.Server.Listen }},
+		{"server.tls.cert", server, "tls.cert", func(c *config.Config) string { return c.Server.TLSCert }},
+		{"server.tls.key", server, "tls.key", func(c *config.Config) string { return c.Server.TLSKey }},
+		{"runtime.wasm", project, "wasm", func(c *config.Config) string { return fmt.Sprint(c.Runtime.Wasm) }},
+		{"state", server, "", func(c *config.Config) string { return c.Paths.State }},
 	}
 }
 
@@ -62,9 +66,10 @@ func restartWarning(next *config.Config, name string) *hcl.Diagnostic {
 		Detail:   fmt.Sprintf("%s applies when the server starts. The rest of this change is live; restart the server to apply %s too.", name, name),
 	}
 	for _, s := range restartSettings() {
-		at, ok := next.Server.Attrs[s.attr]
+		block := s.block(next)
+		at, ok := block.Attrs[s.attr]
 		if !ok {
-			at = next.Server.Range
+			at = block.Range
 		}
 		if s.name == name && at.Filename != "" {
 			d.Subject = at.Ptr()
