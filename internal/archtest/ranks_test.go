@@ -14,6 +14,7 @@ var ranks = map[string]int{
 
 	"runtime/tool":       1, // principal
 	"runtime/rooted":     1,
+	"runtime/kv":         1,
 	"runtime/store/lock": 1,
 	"wasmtools/module":   1,
 	"wasmtools/sdk/go":   1,

@@ -112,9 +112,9 @@ type Native struct {
 
 // Wasm is a wasm handler.
 type Wasm struct {
-	Module   string // absolute path of the module, an input
-	SHA256   string // pin, lower-case hex; empty: none
-	Tool     string // name inside the module; empty: the tool's own
+	Module string // absolute path of the module, an input
+	SHA256 string // pin, lower-case hex; empty: none
+	Tool   string // name inside the module; empty: the tool's own
 	// Isolation is snapshot, fresh or "": snapshot where the module allows it.
 	Isolation string
 	Optional  bool

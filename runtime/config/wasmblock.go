@@ -159,4 +159,3 @@ func headerName(s string) bool {
 func validHeader(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
-

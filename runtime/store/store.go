@@ -1,5 +1,6 @@
 // Package store is the seam to the state database: one small interface per kind of
-// row besides sessions (which have their own package).
+// row besides sessions and the keys and values of tools (which have packages of their
+// own).
 //
 // Drivers (store/sqlite) implement all of them; storetest is their common suite.
 //
@@ -13,6 +14,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/hermes-runtime/hermes/runtime/kv"
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
 
@@ -103,6 +105,7 @@ type Store interface {
 	Runs
 	Events
 	Results
+	kv.Store
 	// Close waits for writes in progress and closes the database.
 	Close() error
 }

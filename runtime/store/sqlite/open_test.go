@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/kv"
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
 
@@ -431,7 +431,7 @@ func TestMigrationLogs(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
 	path := filepath.Join(t.TempDir(), "hermes.db")
-	for _, want := range []int{1, 0} {
+	for _, want := range []int{len(embeddedMigrations(t)), 0} {
 		log.Reset()
 		d, err := Open(t.Context(), path, o)
 		if err != nil {
@@ -446,21 +446,60 @@ func TestMigrationLogs(t *testing.T) {
 	}
 }
 
-// second is the embedded schema with one migration more.
-func second(t *testing.T, text string) fstest.MapFS {
+func embeddedMigrations(t *testing.T) []migration {
 	t.Helper()
-	first, err := fs.ReadFile(embedded{}, "0001_state.sql")
+	list, err := migrations(embedded{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fstest.MapFS{"0001_state.sql": {Data: first}, "0002_more.sql": {Data: []byte(text)}}
+	return list
+}
+
+// further is the embedded schema with one migration more.
+func further(t *testing.T, text string) fstest.MapFS {
+	t.Helper()
+	schema := upTo(t, len(embeddedMigrations(t)))
+	schema[fmt.Sprintf("%04d_more.sql", len(schema)+1)] = &fstest.MapFile{Data: []byte(text)}
+	return schema
+}
+
+// upTo is the embedded schema as it was at a version.
+func upTo(t *testing.T, version int) fstest.MapFS {
+	t.Helper()
+	schema := fstest.MapFS{}
+	for _, m := range embeddedMigrations(t)[:version] {
+		schema[m.name] = &fstest.MapFile{Data: []byte(m.text)}
+	}
+	return schema
+}
+
+// TestUpgradeFromEach opens what every earlier version left behind.
+func TestUpgradeFromEach(t *testing.T) {
+	t.Parallel()
+	for version := 1; version < len(embeddedMigrations(t)); version++ {
+		path := filepath.Join(t.TempDir(), "hermes.db")
+		old := reopen(t, path, Options{schema: upTo(t, version)})
+		if err := old.CreateSession(t.Context(), session.Session{ID: "s", Owner: "ann", Agent: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d := reopen(t, path, Options{})
+		if _, err := d.Session(t.Context(), all(), "s"); err != nil {
+			t.Errorf("from version %d: %v", version, err)
+		}
+		if err := d.PutValue(t.Context(), kv.Space{Owner: "ann", Namespace: "n"}, "k", nil, 100); err != nil {
+			t.Errorf("from version %d: %v", version, err)
+		}
+	}
 }
 
 // TestUpgrade opens a database with a newer binary, and then with the old one again.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	path := made(t, 3)
-	newer := Options{schema: second(t, "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE more (id TEXT) STRICT;")}
+	path, known := made(t, 3), len(embeddedMigrations(t))
+	newer := Options{schema: further(t, "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE more (id TEXT) STRICT;")}
 	d := reopen(t, path, newer)
 	if list, err := d.Messages(t.Context(), all(), "s", 0, 0); err != nil || len(list) != 3 {
 		t.Errorf("after the upgrade: %d messages, %v", len(list), err)
@@ -470,7 +509,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	before := contents(t, path)
 	_, err := Open(t.Context(), path, Options{})
-	if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "schema 2, this binary knows 1") {
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), fmt.Sprintf("schema %d, this binary knows %d", known+1, known)) {
 		t.Errorf("the old binary: %v", err)
 	}
 	if !bytes.Equal(before, contents(t, path)) {
@@ -483,8 +522,8 @@ func TestUpgrade(t *testing.T) {
 func TestUpgradeFails(t *testing.T) {
 	t.Parallel()
 	path := made(t, 3)
-	_, err := Open(t.Context(), path, Options{schema: second(t, "DELETE FROM messages; CREATE TABLE more (id TEXT); nonsense;")})
-	if err == nil || !strings.Contains(err.Error(), "0002_more.sql") || !strings.Contains(fault.Message(err), path) {
+	_, err := Open(t.Context(), path, Options{schema: further(t, "DELETE FROM messages; CREATE TABLE more (id TEXT); nonsense;")})
+	if err == nil || !strings.Contains(err.Error(), "_more.sql") || !strings.Contains(fault.Message(err), path) {
 		t.Errorf("Open: %v", err)
 	}
 	d := reopen(t, path, Options{})
