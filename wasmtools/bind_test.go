@@ -41,7 +41,7 @@ func TestRefusedModules(t *testing.T) {
 		{"wrong type", command(enc.Import{Module: "hermes", Name: "log", Params: two}).Bytes(), "hermes.log: imported as (i32, i32) -> (), but it is (i32, i32, i32) -> ()"},
 		{"interface of components", command(enc.Import{Module: "wasi:cli/run@0.2.0", Name: "run"}).Bytes(), "component model"},
 		{"all at once", command(enc.Import{Module: "env", Name: "a"}, enc.Import{Module: "env", Name: "b"}).Bytes(), "env.a: no such module\n  env.b: no such module"},
-		{"body that is not valid", enc.Module{Funcs: []enc.Func{{Export: "_start", Body: []byte{enc.Drop}}}}.Bytes(), "is not valid WebAssembly"},
+		{"body that is not valid", enc.Module{Funcs: []enc.Func{{Export: "_start", Body: []byte{enc.Drop}}}}.Bytes(), "in function 0 (_start): drop needs an operand"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := open(t, Options{CacheDir: t.TempDir()})

@@ -309,6 +309,7 @@ func TestRefusedInstructions(t *testing.T) {
 		"\xfd\x80\x81\x00": "i16x8.abs is not encoded in the shortest way",
 		"\xfc\x8b\x00\x00": "memory.fill is not encoded in the shortest way",
 		"\xfd\x1d\x02":     "lane 2 of 2",
+		"\xfd\x0d\x1f\x20" + strings.Repeat("\x00", 14): "at byte 3: lane 32 of 32",
 		"\x28\x20\x00":     "alignment",
 		"\x3f\x01":         "second memory",
 		"\x3f\x80\x00":     "second memory",

@@ -206,7 +206,7 @@ func (d *Decoder) misc(in *Instr) {
 func (d *Decoder) vector(in *Instr) {
 	d.prefixed(in)
 	if in.Op == OpV128Const || in.Op == OpI8x16Shuffle {
-		in.Bytes = d.r.Bytes(16)
+		d.sixteen(in)
 		return
 	}
 	if _, ok := in.Op.memory(); ok {
@@ -216,6 +216,20 @@ func (d *Decoder) vector(in *Instr) {
 		at := d.r.Offset()
 		if in.Lane = d.r.U8(); in.Lane >= n {
 			d.r.FailAt(at, "lane %d of %d", in.Lane, n)
+		}
+	}
+}
+
+// sixteen reads a constant, or for a shuffle the numbers of 32 lanes.
+func (d *Decoder) sixteen(in *Instr) {
+	at := d.r.Offset()
+	in.Bytes = d.r.Bytes(16)
+	if in.Op == OpV128Const {
+		return
+	}
+	for i, lane := range in.Bytes {
+		if lane >= 32 {
+			d.r.FailAt(at+i, "lane %d of 32", lane)
 		}
 	}
 }

@@ -5,31 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
-)
-
-// ids of the sections, in the binary format.
-const (
-	secCustom = iota
-	secType
-	secImport
-	secFunction
-	secTable
-	secMemory
-	secGlobal
-	secExport
-	secStart
-	secElement
-	secCode
-	secData
-	secDataCount
-)
-
-// value types that matter here.
-const (
-	typeI32     = 0x7f
-	typeV128    = 0x7b
-	typeFuncRef = 0x70
-	typeExtern  = 0x6f
+	"github.com/hermes-runtime/hermes/wasmtools/binary"
 )
 
 // Digest is the key of a module: its sha256 in lower-case hexadecimal.
@@ -38,10 +14,12 @@ func Digest(wasm []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Parse reads the structure of a core module and holds it against the limits. It
-// decodes no instructions. The error is a *fault.Error of kind Invalid (TooLarge for
-// the size of the file) whose message follows the name of the file.
+// Parse checks a core module: its structure, its limits (after [Limits.Clamp]) and the
+// types of every instruction. The error is a *fault.Error of kind Invalid (TooLarge for
+// the size of the file) whose message follows the name of the file and says at which
+// byte, and in which function, the fault is.
 func Parse(wasm []byte, l Limits) (rep Report, err error) {
+	l = l.Clamp()
 	rep = Report{Digest: Digest(wasm), Size: len(wasm)}
 	var why string
 	if rep.Kind, why = Identify(wasm); rep.Kind != Core {
@@ -50,120 +28,149 @@ func Parse(wasm []byte, l Limits) (rep Report, err error) {
 	if len(wasm) > l.Size {
 		return rep, fault.New(fault.TooLarge, "has %d bytes; the limit for a module is %d.", len(wasm), l.Size)
 	}
-	p := &parser{rep: &rep, limits: l, lastOrder: -1}
-	defer func() {
-		if r := recover(); r != nil {
-			pe, ok := r.(parseError)
-			if !ok {
-				panic(r)
-			}
-			err = fault.New(fault.Invalid, "is not a module that hermes accepts: %s.", pe.msg)
-		}
-	}()
-	p.module(&reader{b: wasm, pos: header})
-	p.finish()
+	p := &parser{rep: &rep, limits: l, function: none}
+	if err := p.parse(wasm); err != nil {
+		return rep, fault.New(fault.Invalid, "is not a module that hermes accepts: at byte %d%s: %s.", err.Offset, p.where(wasm), err.Msg)
+	}
 	return rep, nil
 }
 
+const none = -1
+
 // parser gathers what the sections say.
 type parser struct {
-	rep       *Report
-	limits    Limits
-	lastOrder int
+	rep    *Report
+	limits Limits
+	last   byte // section that is not custom
 
-	types      []FuncType
-	functions  []int // type of every function, imported ones first
-	imported   int
-	bodies     int
-	elements   int
-	tableMin   int
-	dataCount  int
-	exports    []export
+	types     []FuncType
+	functions []uint32 // type of every function, imported ones first
+	imported  int
+	tables    []byte // types of the elements
+	memory    bool
+	globals   []globalType
+	elements  []byte          // type of each element segment
+	declared  map[uint32]bool // functions that ref.func may refer to
+	exports   []export
+	data      int // segments announced before the code; none without the section
+	bodies    int
+	segments  int // of data
+	locals    int // of all functions
+	names     int
+	named     bool // a name section was read
+
 	descriptor []byte
+	changes    string // what keeps the module from being restored from a snapshot
+	function   int    // whose body is being checked, or none
+
+	decoder binary.Decoder
+	instr   binary.Instr
+}
+
+type globalType struct {
+	typ     byte
+	mutable bool
 }
 
 type export struct {
 	name  string
 	kind  byte
-	index int
+	index uint32
 }
 
-func (p *parser) module(r *reader) {
-	for r.left() > 0 {
-		id := r.u8()
-		s := r.sub(int(r.u32()))
-		if id != secCustom {
-			p.inOrder(r, id)
+func (p *parser) parse(wasm []byte) (fault *binary.Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*binary.Error)
+			if !ok {
+				panic(r)
+			}
+			fault = e
 		}
-		p.section(id, s)
-		s.end()
+	}()
+	p.data, p.declared = none, map[uint32]bool{}
+	p.outline(wasm)
+	for s := range binary.Sections(wasm) {
+		r := s.Reader(wasm)
+		p.section(s.ID, r)
+		r.End("the section")
+	}
+	p.finish(binary.NewReader(nil, len(wasm)))
+	return nil
+}
+
+// outline checks that the sections stand in their order, each once.
+func (p *parser) outline(wasm []byte) {
+	for s := range binary.Sections(wasm) {
+		r := binary.NewReader(nil, s.Start)
+		switch {
+		case s.ID == binary.SecCustom:
+			continue
+		case s.ID > binary.SecDataCount:
+			r.Fail("section %d belongs to a WebAssembly proposal that is not supported", s.ID)
+		case p.last != 0 && !binary.Before(p.last, s.ID):
+			r.Fail("section %d is repeated or out of order", s.ID)
+		}
+		p.last = s.ID
 	}
 }
 
-// inOrder checks that sections stand in their order, each once. The data count
-// section stands before the code.
-func (p *parser) inOrder(r *reader, id byte) {
-	order := int(id) * 2
-	if id == secDataCount {
-		order = secElement*2 + 1
-	}
-	if order <= p.lastOrder {
-		r.fail("section %d is repeated or out of order", id)
-	}
-	p.lastOrder = order
-}
-
-func (p *parser) section(id byte, s *reader) {
+func (p *parser) section(id byte, s *binary.Reader) {
 	switch id {
-	case secCustom:
+	case binary.SecCustom:
 		p.custom(s)
-	case secType:
+	case binary.SecType:
 		p.typeSection(s)
-	case secImport:
+	case binary.SecImport:
 		p.importSection(s)
-	case secFunction:
+	case binary.SecFunction:
 		p.functionSection(s)
-	case secTable:
+	case binary.SecTable:
 		p.tableSection(s)
-	case secMemory:
+	case binary.SecMemory:
 		p.memorySection(s)
-	case secGlobal:
+	case binary.SecGlobal:
 		p.globalSection(s)
-	case secExport:
+	case binary.SecExport:
 		p.exportSection(s)
-	case secStart:
-		s.u32()
-	case secElement:
+	case binary.SecStart:
+		p.startSection(s)
+	case binary.SecElement:
 		p.elementSection(s)
-	case secCode:
+	case binary.SecCode:
 		p.codeSection(s)
-	case secData:
+	case binary.SecData:
 		p.dataSection(s)
-	case secDataCount:
-		p.dataCount = int(s.u32())
-	default:
-		s.fail("section %d belongs to a WebAssembly proposal that is not supported", id)
+	case binary.SecDataCount:
+		at := s.Offset()
+		if p.data = int(s.U32()); p.data > p.limits.DataSegments {
+			s.FailAt(at, "%d data segments, more than the limit of %d", p.data, p.limits.DataSegments)
+		}
 	}
 }
 
-// finish resolves what refers to other sections.
-func (p *parser) finish() {
+// finish checks what needs the whole module, and completes the report. End stands at
+// the end of the file.
+func (p *parser) finish(end *binary.Reader) {
 	if declared := len(p.functions) - p.imported; declared != p.bodies {
-		panic(parseError{"the numbers of functions and of function bodies differ"})
+		end.Fail("%d functions have %d bodies", declared, p.bodies)
+	}
+	if p.data != none && p.data != p.segments {
+		end.Fail("%d data segments were announced, there are %d", p.data, p.segments)
 	}
 	for _, e := range p.exports {
 		x := Export{Name: e.name, Kind: externKind(e.kind)}
-		if e.kind == externFunc {
-			if e.index >= len(p.functions) {
-				panic(parseError{"an export names a function that is not there"})
-			}
+		if e.kind == binary.ExternFunc {
 			x.Type = p.types[p.functions[e.index]]
 		}
 		p.rep.Exports = append(p.rep.Exports, x)
 	}
 	p.rep.Functions = len(p.functions) - p.imported
+	p.rep.Globals = len(p.globals)
+	p.rep.DataSegments = p.segments
 	p.rep.ABI = detectABI(p.rep)
 	p.rep.Capabilities = capabilities(p.rep.Imports)
+	p.rep.Snapshot = p.snapshot()
 	if p.descriptor != nil {
 		p.rep.Descriptor, p.rep.DescriptorErr = ParseDescriptor(p.descriptor)
 	}

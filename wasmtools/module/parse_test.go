@@ -96,7 +96,8 @@ func TestReport(t *testing.T) {
 		Capabilities: []module.Capability{module.HTTP},
 		Descriptor:   &module.Descriptor{ABI: 1, Name: "n", Tools: []module.ToolInfo{{Name: "a"}, {Name: "b"}}},
 		Memory:       &module.Memory{MinPages: 2, MaxPages: 9},
-		Functions:    2, Code: got.Code, DataSegments: 1, Tables: 1, TableElements: 3,
+		Functions:    2, Code: got.Code, DataSegments: 1, Data: 4, Tables: 1, TableElements: 3,
+		Snapshot: module.Snapshot{Eligible: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -178,8 +179,8 @@ func TestBombs(t *testing.T) {
 		{"repeated section", raw(enc.Section(1, enc.U(0)), enc.Section(1, enc.U(0))), "out of order"},
 		{"sections out of order", raw(enc.Section(3, enc.U(0)), enc.Section(1, enc.U(0))), "out of order"},
 		{"rest in a section", raw(enc.Section(1, []byte{0, 0})), "too many"},
-		{"functions without bodies", raw(enc.Section(1, enc.Vec([]byte{0x60, 0, 0})), enc.Section(3, enc.Vec(enc.U(0)))), "differ"},
-		{"export of nothing", raw(enc.Section(7, enc.Vec(slices.Concat(enc.Name("x"), []byte{0, 9})))), "not there"},
+		{"functions without bodies", raw(enc.Section(1, enc.Vec([]byte{0x60, 0, 0})), enc.Section(3, enc.Vec(enc.U(0)))), "1 functions have 0 bodies"},
+		{"export of nothing", raw(enc.Section(7, enc.Vec(slices.Concat(enc.Name("x"), []byte{0, 9})))), "an export of function 9, of 0"},
 		{"endless number", raw([]byte{1}, bytes.Repeat([]byte{0x80}, 20)), "32 bits"},
 		{"name that is no text", raw(enc.Section(7, enc.Vec([]byte{1, 0xff, 0, 0}))), "UTF-8"},
 	} {

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/hermes-runtime/hermes/wasmtools/abi"
+	"github.com/hermes-runtime/hermes/wasmtools/binary"
 )
 
 // ABI is the way a module is called.
@@ -61,12 +62,17 @@ type Report struct {
 	Descriptor    *Descriptor `json:"descriptor,omitempty"`
 	DescriptorErr error       `json:"-"`
 
-	Memory        *Memory `json:"memory,omitempty"`
-	Functions     int     `json:"functions"`
-	Code          int     `json:"code"` // bytes
-	DataSegments  int     `json:"data_segments"`
-	Tables        int     `json:"tables"`
-	TableElements int     `json:"table_elements"` // at the start
+	Memory          *Memory  `json:"memory,omitempty"`
+	Functions       int      `json:"functions"` // without imported ones
+	Code            int      `json:"code"`      // bytes
+	Globals         int      `json:"globals"`
+	DataSegments    int      `json:"data_segments"`
+	Data            int      `json:"data"` // bytes
+	Tables          int      `json:"tables"`
+	TableElements   int      `json:"table_elements"` // at the start
+	ElementSegments int      `json:"element_segments"`
+	Elements        int      `json:"elements"` // entries of the segments
+	Snapshot        Snapshot `json:"snapshot"`
 }
 
 // Memory is a declared linear memory, in pages of [PageSize].
@@ -100,44 +106,24 @@ type FuncType struct{ Params, Results string }
 // Func makes the type of a function of params 32-bit integers; with result it returns
 // one.
 func Func(params int, result bool) FuncType {
-	t := FuncType{Params: strings.Repeat(string(rune(typeI32)), params)}
+	t := FuncType{Params: strings.Repeat(string(rune(binary.I32)), params)}
 	if result {
-		t.Results = string(rune(typeI32))
+		t.Results = string(rune(binary.I32))
 	}
 	return t
 }
 
 // String renders the type as "(i32, i32) -> (i32)".
 func (t FuncType) String() string {
-	return "(" + valueTypes(t.Params) + ") -> (" + valueTypes(t.Results) + ")"
+	return "(" + typeNames(t.Params) + ") -> (" + typeNames(t.Results) + ")"
 }
 
-func valueTypes(s string) string {
+func typeNames(s string) string {
 	names := make([]string, 0, len(s))
 	for _, b := range []byte(s) {
-		names = append(names, valueType(b))
+		names = append(names, binary.TypeName(b))
 	}
 	return strings.Join(names, ", ")
-}
-
-func valueType(b byte) string {
-	switch b {
-	case typeI32:
-		return "i32"
-	case 0x7e:
-		return "i64"
-	case 0x7d:
-		return "f32"
-	case 0x7c:
-		return "f64"
-	case typeV128:
-		return "v128"
-	case typeFuncRef:
-		return "funcref"
-	case typeExtern:
-		return "externref"
-	}
-	return "?"
 }
 
 // HasFunc says whether the module exports a function of that name and type.

@@ -1,0 +1,113 @@
+package module
+
+import (
+	"strings"
+
+	"github.com/hermes-runtime/hermes/wasmtools/binary"
+)
+
+func (c *checker) control(in *binary.Instr) {
+	switch in.Op {
+	case binary.OpUnreachable:
+		c.unreachable()
+	case binary.OpNop:
+	case binary.OpBlock, binary.OpLoop, binary.OpIf:
+		c.block(in)
+	case binary.OpElse:
+		if c.top().op != binary.OpIf {
+			c.fail("else without an if")
+		}
+		f := c.leave(in.Op)
+		c.enter(binary.OpElse, f.typ)
+	case binary.OpEnd:
+		f := c.leave(in.Op)
+		if f.op == binary.OpIf && f.typ.Params != f.typ.Results {
+			c.fail("an if of type %s without an else", f.typ)
+		}
+		c.stack = append(c.stack, f.typ.Results...)
+	case binary.OpBr:
+		c.branch(in.Op, c.label(in.A).label())
+		c.unreachable()
+	case binary.OpBrIf:
+		c.want(in.Op, binary.I32)
+		types := c.label(in.A).label()
+		c.branch(in.Op, types)
+		c.stack = append(c.stack, types...)
+	case binary.OpBrTable:
+		c.branchTable(in)
+	default:
+		c.branch(in.Op, c.frames[0].typ.Results)
+		c.unreachable()
+	}
+}
+
+func (c *checker) block(in *binary.Instr) {
+	if c.blocks++; c.blocks > c.p.limits.Blocks {
+		c.fail("more than %d blocks in a function", c.p.limits.Blocks)
+	}
+	if in.Op == binary.OpIf {
+		c.want(in.Op, binary.I32)
+	}
+	t := c.blockType(in.Type)
+	c.move(2*len(t.Params) + len(t.Results))
+	c.wantAll(in.Op, t.Params)
+	c.enter(in.Op, t)
+}
+
+func (c *checker) blockType(t int64) FuncType {
+	if t >= 0 {
+		return c.funcType(t)
+	}
+	return FuncType{Results: single(byte(t & 0x7f))}
+}
+
+// single is a type as a string, "" for the type of an empty block.
+func single(t byte) string {
+	const types = "\x7f\x7e\x7d\x7c\x7b\x70\x6f"
+	if i := strings.IndexByte(types, t); i >= 0 {
+		return types[i : i+1]
+	}
+	return ""
+}
+
+func (c *checker) branch(op binary.Op, types string) {
+	c.move(len(types))
+	c.wantAll(op, types)
+}
+
+// branchTable checks that each target would take what is on the stack. In unreachable
+// code they may differ in what they take, and not in how much.
+func (c *checker) branchTable(in *binary.Instr) {
+	if c.branches += len(in.Labels); c.branches > c.p.limits.Branches {
+		c.fail("more than %d targets of br_tables in a function", c.p.limits.Branches)
+	}
+	c.want(in.Op, binary.I32)
+	last := len(in.Labels) - 1
+	arity := len(c.label(in.Labels[last]).label())
+	for _, l := range in.Labels {
+		types := c.label(l).label()
+		if len(types) != arity {
+			c.fail("br_table to blocks that take %d and %d operands", len(types), arity)
+		}
+		c.move(len(types))
+		c.present(in.Op, types)
+	}
+	c.unreachable()
+}
+
+// present checks that operands are on the stack, and leaves them there.
+func (c *checker) present(op binary.Op, types string) {
+	f := c.top()
+	for i := len(types) - 1; i >= 0; i-- {
+		at := len(c.stack) - len(types) + i
+		if at < f.height {
+			if !f.unreachable {
+				c.fail("%s needs %s, there is nothing", op, binary.TypeName(types[i]))
+			}
+			return
+		}
+		if got := c.stack[at]; got != types[i] && got != unknown {
+			c.fail("%s needs %s, there is %s", op, binary.TypeName(types[i]), binary.TypeName(got))
+		}
+	}
+}
