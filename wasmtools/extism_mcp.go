@@ -104,8 +104,8 @@ func (p mcpContent) text() (string, bool) {
 
 // leftOut names content that a model cannot be given, by what is known of it.
 func leftOut(data string, facts ...string) string {
-	if n := base64.StdEncoding.DecodedLen(len(data)); n > 0 {
-		facts = append(facts, fmt.Sprintf("about %d bytes", n))
+	if n := base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "="))); n > 0 {
+		facts = append(facts, fmt.Sprintf("%d bytes", n))
 	}
 	facts = slices.DeleteFunc(facts, func(s string) bool { return s == "" })
 	return "[" + strings.Join(facts, ", ") + "]"
