@@ -1,9 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-runtime/hermes/agents"
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	toolsd "github.com/hermes-runtime/hermes/tools.d"
 )
 
@@ -42,26 +41,15 @@ func (a *app) initialize(dir string) error {
 	wrote := 0
 	write := func(name string, content []byte) error {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a project is not secret
-			return fault.Wrap(fault.Unavailable, err, "%s cannot be created: %s", filepath.Dir(path), reason(err))
-		}
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // likewise
-		if os.IsExist(err) {
+		err := writeNew(path, content)
+		if errors.Is(err, fs.ErrExist) {
 			kept = append(kept, name)
 			return nil
 		}
-		if err != nil {
-			return fault.Wrap(fault.Unavailable, err, "%s cannot be written: %s", path, reason(err))
+		if err == nil {
+			wrote++
 		}
-		wrote++
-		_, err = f.Write(content)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return fault.Wrap(fault.Unavailable, err, "%s cannot be written: %s", path, reason(err))
-		}
-		return nil
+		return err
 	}
 	modules := 0
 	for prefix, files := range map[string]fs.FS{"agents": agents.Files(), "tools.d": toolsd.Files()} {

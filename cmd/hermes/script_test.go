@@ -17,6 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
+	"github.com/hermes-runtime/hermes/wasmtools/sdk"
+	"github.com/hermes-runtime/hermes/wasmtools/sdk/sdktest"
 )
 
 // TestScript runs testdata/script, one behaviour a file. Beside the usual commands:
@@ -33,9 +35,18 @@ import (
 //	signal NAME SIGNAL      sends TERM, INT or HUP to the process id in $NAME
 //	project [DIR]           writes testdata/project into DIR (default .)
 //	warm DIR                puts the shipped modules in compiled form into a state
+//	[toolchain:LANGUAGE]    is a condition: tools in the language can be built here
 //	lines N                 stdout has so many lines
 func TestScript(t *testing.T) {
 	fixture, err := filepath.Abs("testdata/project")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := sdktest.Environ()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +57,11 @@ func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "OPENAI_MODEL=", "HERMES_TOKEN=", "NO_COLOR=")
+			e.Vars = append(e.Vars, "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "OPENAI_MODEL=", "HERMES_TOKEN=", "NO_COLOR=", "ROOT="+root)
+			e.Vars = append(e.Vars, tools...)
 			return nil
 		},
+		Condition: toolchain,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "json": jsonOutput, "jsonlines": jsonLines, "listening": listening, "unreachable": unreachable,
 			"eventually": eventually, "signal": signalProcess, "lines": lineCount,
@@ -62,6 +75,15 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+// toolchain is the condition [toolchain:LANGUAGE]: tools in it can be built here.
+func toolchain(condition string) (bool, error) {
+	language, ok := strings.CutPrefix(condition, "toolchain:")
+	if !ok {
+		return false, fmt.Errorf("there is no condition %q", condition)
+	}
+	return sdktest.Missing(sdk.Language(language)) == "", nil
 }
 
 func exits(ts *testscript.TestScript, _ bool, args []string) {

@@ -23,7 +23,7 @@ import (
 
 func (a *app) toolsCommand() *cobra.Command {
 	list := func(cmd *cobra.Command, _ []string) error { return a.listTools(cmd.Context()) }
-	cmd := a.jsonFlag(&cobra.Command{Use: "tools", Short: "List, show, call and inspect tools", Args: cobra.NoArgs, RunE: list})
+	cmd := a.jsonFlag(&cobra.Command{Use: "tools", Short: "List, show, call, start and inspect tools", Args: cobra.NoArgs, RunE: list})
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List declared tools", Args: cobra.NoArgs, RunE: list},
 		&cobra.Command{
@@ -40,6 +40,7 @@ func (a *app) toolsCommand() *cobra.Command {
 			ValidArgsFunction: names(false, a.toolNames),
 			RunE:              func(cmd *cobra.Command, args []string) error { return a.callTool(cmd.Context(), args) },
 		}),
+		a.newToolCommand(),
 		&cobra.Command{
 			Use: "inspect FILE.wasm", Short: "Show what a module is, imports and wants", Args: cobra.ExactArgs(1),
 			ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
