@@ -54,7 +54,7 @@ func (e *encoder) text(s *script, v goja.Value) string {
 }
 
 func (e *encoder) fail(format string, args ...any) error {
-	return fmt.Errorf("%s %s at $%s", e.what, fmt.Sprintf(format, args...), strings.Join(e.path, ""))
+	return fmt.Errorf("%s %s at $%s", e.what, fmt.Sprintf(format, args...), clip(strings.Join(e.path, ""), 120))
 }
 
 func (e *encoder) write(s string) error {

@@ -83,7 +83,7 @@ func (t tools) encode(v goja.Value) (json.RawMessage, error) {
 	if v == nil || goja.IsUndefined(v) || goja.IsNull(v) {
 		return json.RawMessage("{}"), nil
 	}
-	e := encoder{rt: t.rt, max: maxArguments, what: "the arguments"}
+	e := encoder{rt: t.rt, max: maxArguments, what: "the arguments object"}
 	if err := e.value(v); err != nil {
 		return nil, err
 	}
