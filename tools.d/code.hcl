@@ -28,10 +28,17 @@ tool "run_javascript" {
 
   handler "wasm" {
     module   = "run_javascript.wasm"
-    optional = true # without a grant it computes, and tools.NAME answers that nothing is granted
+    optional = true
     limits {
       memory = "128MiB"
       input  = "4MiB"
+    }
+
+    # What a script may call: tools that compute, and change and reveal nothing. Without
+    # this grant (and with optional = true) it computes alone.
+    grant "tools" {
+      allow     = ["json_query", "csv_query", "text_stats", "diff", "time_now"]
+      max_depth = 2
     }
   }
 }

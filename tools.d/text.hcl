@@ -1,5 +1,5 @@
 toolset "text" {
-  description = "Measure text."
+  description = "Measure and compare texts."
 }
 
 tool "text_stats" {
@@ -29,5 +29,63 @@ tool "text_stats" {
   # The module gets no files, no network and no environment: nothing is granted.
   handler "wasm" {
     module = "text_stats.wasm"
+  }
+}
+
+tool "diff" {
+  description = "Compare two texts line by line, exactly: what was removed, what was added, as a unified diff that patch and git apply read. Use it to check an edit, or to see what changed between two versions."
+  emoji       = "🔀"
+  effect      = "read"
+
+  param "old" {
+    type        = string
+    description = "The text before"
+  }
+  param "new" {
+    type        = string
+    description = "The text after"
+  }
+  param "old_name" {
+    type        = string
+    description = "Name of the text before, for the header of the diff"
+    default     = "old"
+    max_length  = 500
+  }
+  param "new_name" {
+    type        = string
+    description = "Name of the text after, for the header of the diff"
+    default     = "new"
+    max_length  = 500
+  }
+  param "context" {
+    type        = integer
+    description = "Unchanged lines to show around a change"
+    minimum     = 0
+    maximum     = 1000
+    default     = 3
+  }
+  param "ignore_whitespace" {
+    type        = bool
+    description = "Whether lines that differ only in white space are equal"
+    default     = false
+  }
+  param "ignore_case" {
+    type        = bool
+    description = "Whether lines that differ only in upper and lower case are equal"
+    default     = false
+  }
+  param "format" {
+    type        = string
+    description = "unified: a text for patch or git apply; hunks: the same as JSON; stats: only how much changed"
+    enum        = ["unified", "hunks", "stats"]
+    default     = "unified"
+  }
+
+  handler "wasm" {
+    module = "diff.wasm"
+    limits {
+      memory = "128MiB"
+      input  = "4MiB"
+    }
   }
 }

@@ -22,7 +22,7 @@ func TestShippedGuests(t *testing.T) {
 		t.Fatalf("building guests: %v\n%s", err, msg)
 	}
 	r := open(t, Options{})
-	for name, want := range map[string][]string{"text_stats": {}, "json_query": {}, "csv_query": {}, "run_javascript": {"tools"}} {
+	for name, want := range map[string][]string{"text_stats": {}, "json_query": {}, "csv_query": {}, "diff": {}, "run_javascript": {"tools"}} {
 		t.Run(name, func(t *testing.T) {
 			wasm, err := os.ReadFile(filepath.Join(out, name+".wasm"))
 			if err != nil {

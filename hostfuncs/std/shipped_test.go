@@ -37,7 +37,7 @@ func shipped(t *testing.T) (project string) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"text_stats", "json_query", "csv_query", "run_javascript"} {
+	for _, name := range []string{"text_stats", "json_query", "csv_query", "diff", "run_javascript"} {
 		path := filepath.Join(project, "tools.d", name+".wasm")
 		if _, err := os.Stat(path); err == nil {
 			continue
@@ -107,6 +107,7 @@ func TestShippedTools(t *testing.T) {
 		"files/file_search read untrusted=false parallel=true",
 		"files/file_write write untrusted=false parallel=false",
 		"sessions/session_search read untrusted=true parallel=true",
+		"text/diff read untrusted=false parallel=true",
 		"text/text_stats read untrusted=false parallel=true",
 		"time/time_now read untrusted=false parallel=true",
 		"web/http_get read untrusted=true parallel=true",

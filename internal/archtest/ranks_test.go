@@ -29,6 +29,7 @@ var ranks = map[string]int{
 	"hostfuncs":                       2,
 	"wasmtools/sdk":                   2,
 	"wasmtools/guests/csv_query":      2,
+	"wasmtools/guests/diff":           2,
 	"wasmtools/guests/json_query":     2,
 	"wasmtools/guests/run_javascript": 2,
 	"wasmtools/guests/text_stats":     2,

@@ -30,4 +30,5 @@ build() { # name, further flags of go build
 build text_stats -buildmode=c-shared
 build json_query -buildmode=c-shared
 build csv_query -buildmode=c-shared
+build diff -buildmode=c-shared
 build run_javascript -buildmode=c-shared
