@@ -212,7 +212,7 @@ func (d *Decoder) vector(in *Instr) {
 	if _, ok := in.Op.memory(); ok {
 		d.access(in)
 	}
-	if n := in.Op.lanes(); n > 0 {
+	if n := in.Op.Lanes(); n > 0 {
 		at := d.r.Offset()
 		if in.Lane = d.r.U8(); in.Lane >= n {
 			d.r.FailAt(at, "lane %d of %d", in.Lane, n)

@@ -131,8 +131,8 @@ func (op Op) Access() int {
 	return 0
 }
 
-// lanes is the number of lanes among which the immediate of op chooses, 0 without one.
-func (op Op) lanes() byte {
+// Lanes is the number of lanes among which the immediate of op chooses, 0 without one.
+func (op Op) Lanes() byte {
 	switch n := op &^ vector; {
 	case !op.Vector():
 	case n >= 0x15 && n <= 0x17, n == 0x54, n == 0x58:
