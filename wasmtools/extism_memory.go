@@ -37,6 +37,7 @@ const (
 	extismFirst    = 1 << 12 // so that small numbers are no offsets
 	extismAlign    = 16
 	extismOverhead = 64 // bytes a block costs beside its content
+	extismFew      = 1 << 10
 )
 
 // extismCost is what a block of n bytes takes of the limit.
@@ -68,16 +69,17 @@ func (m *extismMemory) put(b []byte) (uint64, bool) {
 	return m.add(b), true
 }
 
-// fits makes room for n bytes if it can. Freed blocks are swept only when they are a
-// sixteenth of the limit, which keeps the sweeps rare.
+// fits makes room for n bytes if it can. Of many blocks, freed ones are swept only when
+// they are a sixteenth of the limit: a plug-in cannot make every allocation a long one.
 func (m *extismMemory) fits(n uint64) bool {
 	if m.limit <= 0 || n > uint64(m.limit) {
 		return false
 	}
-	if m.used+extismCost(int(n)) > m.limit && m.freed >= m.limit/16 { //nolint:gosec // n is at most the limit
+	cost := extismCost(int(n)) //nolint:gosec // n is at most the limit
+	if m.used+cost > m.limit && (m.freed >= m.limit/16 || len(m.blocks) < extismFew) {
 		m.sweep()
 	}
-	return m.used+extismCost(int(n)) <= m.limit //nolint:gosec // as above
+	return m.used+cost <= m.limit
 }
 
 func (m *extismMemory) add(b []byte) uint64 {
