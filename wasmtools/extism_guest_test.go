@@ -1,6 +1,7 @@
 package wasmtools
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -219,4 +220,27 @@ func TestPluginWithoutHTTP(t *testing.T) {
 	if w := bind(t, r, wasm, Spec{HTTP: []HTTPGrant{{Hosts: []string{"a.example"}}}}).Warnings(); w != nil {
 		t.Error(w)
 	}
+}
+
+// TestPluginsAtOnce: calls of one plug-in at the same time have nothing in common.
+func TestPluginsAtOnce(t *testing.T) {
+	wasm, err := goPlugin()
+	check(t, err)
+	tl := bind(t, open(t, Options{}), wasm, Spec{Optional: true})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := range 10 {
+				want := fmt.Sprintf(`"%d of %d"`, j, i)
+				got, err := invoke(t.Context(), t, tl, `{"do":"echo","value":`+want+`}`)
+				if err != nil || got != want {
+					t.Errorf("%s: %s, %v", want, got, err)
+				}
+				if got, err := invoke(t.Context(), t, tl, `{"do":"calls"}`); err != nil || got != "1" {
+					t.Errorf("calls: %s, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
