@@ -28,6 +28,7 @@ var ranks = map[string]int{
 	"runtime/config/funcs":            2,
 	"hostfuncs":                       2,
 	"wasmtools/sdk":                   2,
+	"wasmtools/rewrite":               2,
 	"wasmtools/guests/csv_query":      2,
 	"wasmtools/guests/diff":           2,
 	"wasmtools/guests/json_query":     2,

@@ -1,17 +1,13 @@
 package rewrite_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
+	"errors"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
 )
@@ -19,58 +15,98 @@ import (
 // quantum is what the tests grant at a time.
 const quantum = 1_000_000
 
+// errExhausted ends a guest in the tests.
+var errExhausted = errors.New("out of fuel")
+
 // account is the host's side of the fuel.
 type account struct {
-	granted, budget int64 // budget 0: without end
-	asked           int
+	granted int64
+	budget  int64 // 0: without end
 }
-
-type exhausted struct{}
-
-func (exhausted) Error() string { return "out of fuel" }
 
 func (a *account) out(_ context.Context, mod api.Module, _ []uint64) {
-	g := mod.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
-	a.asked++
-	need := quantum - int64(g.Get())
-	if a.budget > 0 && a.granted+quantum > a.budget {
-		panic(exhausted{})
+	fuel := mod.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
+	left := int64(fuel.Get())
+	if left >= 0 {
+		panic("asked with fuel left")
 	}
-	a.granted += need
-	g.Set(quantum)
+	if a.budget > 0 && a.granted-left > a.budget {
+		panic(errExhausted)
+	}
+	a.granted += quantum - left
+	fuel.Set(quantum)
 }
 
-func TestSmoke(t *testing.T) {
-	for _, name := range []string{"csv_query", "json_query", "text_stats"} {
-		wasm, err := os.ReadFile(filepath.Join("..", "..", "tools.d", name+".wasm"))
-		if err != nil {
-			t.Skip(err)
-		}
-		start := time.Now()
-		res, err := rewrite.Rewrite(wasm, rewrite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %d -> %d in %v, globals %d", name, len(wasm), len(res.Wasm), time.Since(start), len(res.Globals))
-		det, err := rewrite.Rewrite(wasm, rewrite.Options{Detach: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for _, s := range det.Data {
-			n += len(s.Bytes)
-		}
-		t.Logf("segments %d, %d bytes, wasm %d", len(det.Data), n, len(det.Wasm))
-		ctx := t.Context()
-		for _, b := range [][]byte{wasm, res.Wasm, det.Wasm} {
-			r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
-			if _, err := r.CompileModule(ctx, b); err != nil {
-				t.Fatal(err)
-			}
-			r.Close(ctx)
+// used is what an instance has used.
+func (a *account) used(mod api.Module) int64 {
+	return a.granted - int64(mod.ExportedGlobal(rewrite.FuelGlobal).Get())
+}
+
+// link offers the account to the modules of an engine.
+func (a *account) link(t testing.TB, r wazero.Runtime) {
+	t.Helper()
+	_, err := r.NewHostModuleBuilder(rewrite.FuelModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(a.out), nil, nil).Export(rewrite.FuelFunc).
+		Instantiate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// engines are those that a rewritten module must run on alike.
+func engines() map[string]wazero.RuntimeConfig {
+	return map[string]wazero.RuntimeConfig{
+		"compiler":    wazero.NewRuntimeConfigCompiler(),
+		"interpreter": wazero.NewRuntimeConfigInterpreter(),
+	}
+}
+
+// form is one of the ways in which a module is run in the tests.
+type form struct {
+	name     string
+	original bool
+	options  rewrite.Options
+}
+
+func forms() []form {
+	return []form{
+		{"original", true, rewrite.Options{}},
+		{"rewritten", false, rewrite.Options{}},
+		{"detached", false, rewrite.Options{Detach: true}},
+	}
+}
+
+// make gives the bytes of a form and what its host must do.
+func (f form) make(t testing.TB, wasm []byte) rewrite.Result {
+	t.Helper()
+	if f.original {
+		return rewrite.Result{Wasm: wasm}
+	}
+	before := slices.Clone(wasm)
+	res, err := rewrite.Rewrite(wasm, f.options)
+	if err != nil {
+		t.Fatalf("%s: %v", f.name, err)
+	}
+	if !slices.Equal(before, wasm) {
+		t.Errorf("%s: the input was written to", f.name)
+	}
+	return res
+}
+
+// instantiate does what a host does for a new instance.
+func instantiate(ctx context.Context, r wazero.Runtime, code wazero.CompiledModule, res rewrite.Result, cfg wazero.ModuleConfig) (api.Module, error) {
+	mod, err := r.InstantiateModule(ctx, code, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range res.Data {
+		if !mod.Memory().Write(s.Offset, s.Bytes) {
+			return mod, errors.New("data outside of the memory")
 		}
 	}
-	_ = bytes.NewReader
-	_ = json.Valid
-	_ = wasi_snapshot_preview1.ModuleName
+	if res.Start == "" {
+		return mod, nil
+	}
+	_, err = mod.ExportedFunction(res.Start).Call(ctx)
+	return mod, err
 }
