@@ -207,6 +207,26 @@ type eventData struct {
 	Tool  string      `json:"tool"`
 	Error *fault.Body `json:"error"`
 	Calls []chat.Call `json:"calls"`
+
+	Parent  string  `json:"parent"`
+	Message string  `json:"message"`
+	Done    float64 `json:"done"`
+	Total   float64 `json:"total"`
+}
+
+// progress is a line about how far a call is.
+func (d eventData) progress() string {
+	line := "  " + d.Tool
+	switch {
+	case d.Total > 0:
+		line += fmt.Sprintf(" %.0f %%", min(100, max(0, 100*d.Done/d.Total)))
+	case d.Done > 0:
+		line += fmt.Sprintf(" %g", d.Done)
+	}
+	if d.Message != "" {
+		line += ": " + strings.Join(strings.Fields(d.Message), " ")
+	}
+	return line
 }
 
 // follow prints a run as it goes on, and gives its error.
@@ -250,7 +270,13 @@ func (a *app) show(t run.EventType, d eventData, live bool) {
 	case t == run.MessageCompleted && live && d.Text != "":
 		a.say("")
 	case t == run.ToolStarted && terminal(a.stderr):
-		a.note("%s", a.paint(dim, "· "+d.Tool))
+		mark := "· "
+		if d.Parent != "" {
+			mark = "  · "
+		}
+		a.note("%s", a.paint(dim, mark+d.Tool))
+	case t == run.ToolProgress && terminal(a.stderr):
+		a.note("%s", a.paint(dim, harmless(d.progress())))
 	}
 }
 

@@ -227,7 +227,7 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 	if err := a.awaitCompiled(ctx, t); err != nil {
 		return toolAnswer{}, err
 	}
-	view, err := lease.Registry.View(registry.ViewSpec{Tools: []string{name}, Vars: exampleVars()})
+	view, err := lease.Registry.View(registry.ViewSpec{Tools: lease.Config.Reach(tool.Name(name)), Vars: exampleVars()})
 	if err != nil {
 		return toolAnswer{}, err
 	}

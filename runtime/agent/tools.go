@@ -107,7 +107,7 @@ func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref c
 	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
 		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
 		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.stillOffered,
-		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.retain,
+		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.retain, Watch: watch{t, p.Generation},
 	})
 }
 
@@ -154,6 +154,7 @@ func (t *turn) commitResult(ctx context.Context, p prepared, step string, call c
 
 type toolData struct {
 	Call         string `json:"call"`
+	Parent       string `json:"parent,omitempty"` // the call that made it; empty: a model
 	Tool         string `json:"tool"`
 	Arguments    string `json:"arguments,omitempty"`
 	Failed       bool   `json:"failed,omitempty"`

@@ -146,12 +146,9 @@ func kvGrantBody() *body[KVGrant] {
 func toolsGrantBody() *body[ToolsGrant] {
 	return newBody(`grant "tools"`, "Calls of other tools, each within its own limits and grants. Only tools that the agent itself is offered can be called.",
 		must("allow", stringsKind(), "Names of the tools.", func(g *ToolsGrant) *[]string { return &g.Allow }),
-		opt("max_depth", intKind(1, maxCallDepth), 1, "How deep calls may nest below this tool: with 1, the tools that it calls can call no others.", func(g *ToolsGrant) *int { return &g.MaxDepth }),
+		opt("max_depth", intKind(1, tool.MaxDepth), 1, "How deep calls may nest below this tool: with 1, the tools that it calls can call no others.", func(g *ToolsGrant) *int { return &g.MaxDepth }),
 	)
 }
-
-// maxCallDepth is what max_depth may be at most.
-const maxCallDepth = 16
 
 func (f *frame) checkNamespace(b *hclsyntax.Block, name string) {
 	if name == "" && (b.Body.Attributes["namespace"] == nil || f.poisoned || f.bad) {

@@ -14,6 +14,17 @@
 // repaired into another tool's. A handler that ignores the end of its time is left
 // behind, counted, and cannot change the outcome.
 //
+// # Calls below calls
+//
+// A handler may call other tools through its [tool.Host]: those of its own view, which
+// pass the same stations, with an id and an idempotency key made from the call's own. They
+// end with the call above, and take from the same principal, run and generation. What they
+// answer is not bounded for a model, and makes the outcome above untrusted if it came from
+// outside. A call below takes part in the place that a call above holds in the limits of
+// the same tool, and never waits for a place in a circle: the call that would close one is
+// refused as Exhausted. They do not count towards the turn's budget of tool calls, which
+// is for models.
+//
 // # Concurrency
 //
 // A Dispatcher is safe for concurrent use and outlives generations: the limiters of a
@@ -90,6 +101,10 @@ type Request struct {
 	// Retain keeps the generation open for a handler that is left behind; the returned
 	// function lets it go when the handler ends. nil: nothing is kept.
 	Retain func() (release func())
+	// Watch is told of calls that the call makes, and of its progress; nil: nobody is.
+	Watch Watcher
+
+	under *host // that of the call above; nil: a model's call
 }
 
 // Outcome is the one result of a call.
@@ -133,11 +148,11 @@ func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool) Outc
 	result, ran, err := d.limited(ctx, r, t, call)
 	if err != nil {
 		out := failed(t.Name, err)
-		out.Untrusted = ran && t.Traits.Untrusted
+		out.Untrusted = ran && (t.Traits.Untrusted || tainted(call))
 		return out
 	}
 	out := d.bound(ctx, r, t, result)
-	out.Untrusted = t.Traits.Untrusted
+	out.Untrusted = t.Traits.Untrusted || tainted(call)
 	return out
 }
 
@@ -156,7 +171,7 @@ func prepare(r *Request, t *registry.Tool) (*tool.Call, error) {
 	return &tool.Call{
 		ID: r.Call.ID, Tool: t.Name, Arguments: arguments,
 		Agent: r.Agent, Session: r.Session, Run: r.Run, IdempotencyKey: r.Run + "/" + r.Step,
-		Principal: r.Principal, Generation: r.Generation,
+		Principal: r.Principal, Generation: r.Generation, Room: tool.MaxDepth,
 	}, nil
 }
 

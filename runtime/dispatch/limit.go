@@ -69,8 +69,11 @@ func (ls *limiters) sweep() {
 // rate.Calls of them beginning within any rate.Per.
 type limiter struct {
 	users int // guarded by limiters.mu
-	calls int // 0: no limit
-	rate  tool.Rate
+	// blocked is how many of those who hold a place wait for one of another limiter,
+	// with a call below theirs. Guarded by limiters.mu.
+	blocked int
+	calls   int // 0: no limit
+	rate    tool.Rate
 
 	mu      sync.Mutex // guards everything below
 	running int
@@ -102,6 +105,25 @@ func (l *limiter) acquire(ctx context.Context) error {
 	case <-ctx.Done():
 		return l.leave(ctx, w)
 	}
+}
+
+// try takes a place if there is one at this moment and nobody waits for it.
+func (l *limiter) try() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.Len() == 0 && l.admit()
+}
+
+// share takes part in the place that a call above holds, which waits for this one: only
+// the rate counts.
+func (l *limiter) share() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.paced() {
+		return false
+	}
+	l.running++
+	return true
 }
 
 // leave gives up a place in the queue, or the slot that was granted meanwhile.
@@ -140,14 +162,23 @@ func (l *limiter) admit() bool {
 	if l.calls > 0 && l.running >= l.calls {
 		return false
 	}
-	if l.rate.Calls > 0 {
-		now := time.Now()
-		if l.forget(now); len(l.begun) >= l.rate.Calls {
-			return false
-		}
-		l.begun = append(l.begun, now)
+	if !l.paced() {
+		return false
 	}
 	l.running++
+	return true
+}
+
+// paced counts a beginning if the rate allows it now. l.mu is held.
+func (l *limiter) paced() bool {
+	if l.rate.Calls <= 0 {
+		return true
+	}
+	now := time.Now()
+	if l.forget(now); len(l.begun) >= l.rate.Calls {
+		return false
+	}
+	l.begun = append(l.begun, now)
 	return true
 }
 

@@ -27,13 +27,16 @@ func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, 
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, false, over(ctx, t, false)
 	}
-	place := d.slot(t)
+	place := d.slot(t, r.under)
 	defer func() {
 		if !ran {
 			place.free()
 		}
 	}()
-	if err := place.wait(ctx); err != nil {
+	switch err := place.wait(ctx); {
+	case errors.Is(err, errTangled):
+		return tool.Result{}, false, tangled(t)
+	case err != nil:
 		return tool.Result{}, false, refusal(ctx, t)
 	}
 	// The wait may have been long enough for the tool to be removed.
@@ -41,41 +44,16 @@ func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, 
 		return tool.Result{}, false, err
 	}
 	ran = true
-	res, err = d.call(ctx, r, t, call, place)
+	res, err = d.call(ctx, &station{r, t, call, place})
 	return res, ran, err
 }
 
-// slot is the place of one call in its tool's limits. It is freed when the handler
-// returns, be it long after its outcome.
-type slot struct {
-	limiters *limiters
-	limiter  *limiter // nil: no limits
-	held     bool
-}
-
-func (d *Dispatcher) slot(t *registry.Tool) *slot {
-	return &slot{limiters: &d.limiters, limiter: d.limiters.use(t.Name, t.Limits)}
-}
-
-// wait returns when it is the call's turn, or ctx ends.
-func (s *slot) wait(ctx context.Context) error {
-	if s.limiter == nil {
-		return nil
-	}
-	err := s.limiter.acquire(ctx)
-	s.held = err == nil
-	return err
-}
-
-// free gives the place back, whether or not its turn came.
-func (s *slot) free() {
-	if s.limiter == nil {
-		return
-	}
-	if s.held {
-		s.limiter.release()
-	}
-	s.limiters.done(s.limiter)
+// station is a call that has its place.
+type station struct {
+	request *Request
+	tool    *registry.Tool
+	call    *tool.Call
+	place   *slot
 }
 
 // refusal says that a call did not get its turn in time.
@@ -93,6 +71,11 @@ func refusal(ctx context.Context, t *registry.Tool) error {
 	}
 	return fault.New(fault.Exhausted, "the tool %q is busy: it allows %s (%s), and this call waited %s for its turn; it was not run; try again later",
 		t.Name, what, t.Pos, l.Timeout)
+}
+
+// tangled says that a call below another could never get its turn.
+func tangled(t *registry.Tool) error {
+	return fault.New(fault.Exhausted, "the tool %q is busy with calls that wait for calls of their own (%s), and this call comes from one that others may wait for: waiting could last for ever, so it was not run; try again", t.Name, t.Pos)
 }
 
 // over says why the time of a call is over. started says whether its handler was.
@@ -130,25 +113,27 @@ type answer struct {
 
 // call runs the handler on a goroutine of its own, so that its end does not depend on
 // the handler's manners.
-func (d *Dispatcher) call(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call, place *slot) (tool.Result, error) {
+func (d *Dispatcher) call(ctx context.Context, s *station) (tool.Result, error) {
 	done := make(chan answer, 1)
+	host := d.host(ctx, s)
 	go func() {
-		defer place.free()
-		d.handle(ctx, t, call, done)
+		defer s.place.free()
+		defer host.close()
+		d.handle(host.ctx, s.tool, s.call, done)
 	}()
 	select {
 	case a := <-done:
-		return d.settle(ctx, t, a)
+		return d.settle(ctx, s.tool, a)
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(d.o.Grace)
 	defer grace.Stop()
 	select {
 	case a := <-done:
-		return d.settle(ctx, t, a)
+		return d.settle(ctx, s.tool, a)
 	case <-grace.C:
-		d.leaveBehind(r, t, done)
-		return tool.Result{}, over(ctx, t, true)
+		d.leaveBehind(s.request, s.tool, done)
+		return tool.Result{}, over(ctx, s.tool, true)
 	}
 }
 

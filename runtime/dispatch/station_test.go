@@ -25,7 +25,7 @@ func BenchmarkStation(b *testing.B) {
 	b.Run("station=limits", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			s := d.slot(x)
+			s := d.slot(x, nil)
 			if err := s.wait(ctx); err != nil {
 				b.Fatal(err)
 			}

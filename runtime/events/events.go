@@ -13,9 +13,9 @@
 // # Invariants
 //
 // An event is committed before it is announced, deltas included. Events of a run are
-// numbered from 1 without gaps, also over a restart, in the order in which Emit and
-// Delta were called. Nothing follows a terminal event. A subscriber sees every event
-// after the given number once and in order. Only deltas can be missing: the store drops
+// numbered from 1 without gaps, also over a restart, in the order in which Emit, Post
+// and Delta were called. Nothing follows a terminal event. A subscriber sees every event
+// after the given number once and in order. Only deltas, and what is posted as passing, can be missing: the store drops
 // those of a completed run, and the hub remembers no more than a part of them. Then
 // those up to the end of that message are left out too, so that the text of a message
 // is whole, or a beginning of what its message.completed has.
@@ -120,6 +120,8 @@ type entry struct {
 	delta   bool
 	text    []byte
 	attempt int
+	passing bool // dropped when its run completes, as a delta is
+	posted  int  // bytes of data that nobody waits for
 
 	done chan error // gets the outcome; nil for a delta
 }
@@ -152,8 +154,8 @@ func (h *Hub) take() []*entry {
 	h.pending = nil
 	for _, e := range batch {
 		e.stream.tail = nil
-		if e.delta {
-			e.stream.taken(len(e.text))
+		if n := len(e.text) + e.posted; n > 0 {
+			e.stream.taken(n)
 		}
 	}
 	return batch
@@ -301,5 +303,5 @@ func (h *Hub) number(ctx context.Context, e *entry) (numbered, error) {
 	}
 	s.last++
 	s.terminal = e.typ.Terminal()
-	return numbered{e, event, store.Event{Run: s.run, Owner: s.owner, Seq: event.Seq, Delta: e.delta, Body: body}}, nil
+	return numbered{e, event, store.Event{Run: s.run, Owner: s.owner, Seq: event.Seq, Delta: e.delta || e.passing, Body: body}}, nil
 }

@@ -36,7 +36,7 @@ type Stream struct {
 
 	// These are guarded by hub.mu.
 	tail    *entry        // the pending delta that further text may join
-	waiting int           // bytes of text that are pending
+	waiting int           // bytes that are pending and that nobody waits for
 	room    chan struct{} // closed when waiting falls or the stream ends
 	closing bool          // Close was called
 	failed  bool          // a commit failed
@@ -116,6 +116,22 @@ func (s *Stream) emit(ctx context.Context, t run.EventType, generation int64, da
 	}
 }
 
+// Post adds one event, in order with Emit, without waiting for its commit; it waits only
+// when much is pending. That a commit failed is the error of the next call. A passing
+// event is for those who follow the run now: the store drops it once the run has
+// completed, as it does deltas.
+func (s *Stream) Post(ctx context.Context, t run.EventType, generation int64, data any, passing bool) error {
+	body, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encoding data of event %s: %w", t, err)
+	}
+	e := &entry{stream: s, typ: t, generation: generation, time: time.Now().UTC(), data: body, passing: passing, posted: len(body)}
+	return s.admit(ctx, e.posted, func() {
+		s.tail = nil
+		s.hub.enqueue(e)
+	})
+}
+
 // push adds an event to the pending ones.
 func (s *Stream) push(e *entry) error {
 	h := s.hub
@@ -159,8 +175,16 @@ func (s *Stream) Delta(ctx context.Context, t run.EventType, generation int64, t
 	if err := ctx.Err(); err != nil || text == "" {
 		return err
 	}
+	return s.admit(ctx, len(text), func() { s.join(t, generation, text, attempt) })
+}
+
+// admit adds n bytes to what waits for a commit, when there is room for them.
+func (s *Stream) admit(ctx context.Context, n int, add func()) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for {
-		wait, err := s.pushText(t, generation, text, attempt)
+		wait, err := s.admitted(n, add)
 		if wait == nil {
 			return err
 		}
@@ -172,28 +196,32 @@ func (s *Stream) Delta(ctx context.Context, t run.EventType, generation int64, t
 	}
 }
 
-// pushText adds text, or returns what to wait for before trying again.
-func (s *Stream) pushText(t run.EventType, generation int64, text string, attempt int) (<-chan struct{}, error) {
-	h := s.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// admitted adds, or returns what to wait for before trying again.
+func (s *Stream) admitted(n int, add func()) (<-chan struct{}, error) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
 	if err := s.refused(); err != nil {
 		return nil, err
 	}
-	if s.waiting > 0 && s.waiting+len(text) > maxWaiting {
+	if s.waiting > 0 && s.waiting+n > maxWaiting {
 		return s.room, nil
 	}
-	s.waiting += len(text)
+	s.waiting += n
+	add()
+	return nil, nil
+}
+
+// join adds text to the pending delta it belongs to, or makes one. It needs hub.mu.
+func (s *Stream) join(t run.EventType, generation int64, text string, attempt int) {
 	if e := s.tail; e != nil && e.typ == t && e.generation == generation && e.attempt == attempt {
 		e.text = append(e.text, text...)
-		return nil, nil
+		return
 	}
 	s.tail = &entry{
 		stream: s, typ: t, generation: generation, time: time.Now().UTC(),
 		delta: true, text: []byte(text), attempt: attempt,
 	}
-	h.enqueue(s.tail)
-	return nil, nil
+	s.hub.enqueue(s.tail)
 }
 
 // taken makes room after n bytes went to the committer. It needs hub.mu.

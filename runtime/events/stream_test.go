@@ -164,7 +164,7 @@ func TestBackPressure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	huge := strings.Repeat("x", 2*maxWaiting)
 	b.must(s.Delta(ctx, run.MessageDelta, 1, huge, 0))
-	wait, err := s.pushText(run.MessageDelta, 1, "y", 0)
+	wait, err := s.admitted(1, func() { t.Error("it was added") })
 	b.must(err)
 	if wait == nil {
 		t.Fatal("text is taken without end")
@@ -173,11 +173,52 @@ func TestBackPressure(t *testing.T) {
 	if err := s.Delta(ctx, run.MessageDelta, 1, "y", 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("Delta of a cancelled caller: %v", err)
 	}
-	waiting := make(chan error, 1)
+	if err := s.Post(ctx, run.ToolProgress, 1, map[string]string{"a": "b"}, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("Post of a cancelled caller: %v", err)
+	}
+	waiting := make(chan error, 2)
 	go func() { waiting <- s.Delta(context.Background(), run.MessageDelta, 1, "z", 0) }()
+	go func() {
+		waiting <- s.Post(context.Background(), run.ToolProgress, 1, map[string]string{"a": "b"}, true)
+	}()
 	finish()
 	b.must(<-waiting)
+	b.must(<-waiting)
 	b.must(s.End(t.Context(), run.RunCompleted, completed("r"), nil))
+}
+
+// TestPost: posted events stand in order, and those that pass are gone with the deltas
+// once the run has completed.
+func TestPost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.begin("r")
+	data := map[string]string{"a": "b"}
+	b.must(s.Post(t.Context(), run.ToolStarted, 1, data, false))
+	b.must(s.Post(t.Context(), run.ToolProgress, 1, data, true))
+	b.must(s.Delta(t.Context(), run.MessageDelta, 1, "x", 0))
+	b.must(s.Post(t.Context(), run.ToolFinished, 1, data, false))
+	var live []run.Event
+	for e, err := range b.Subscribe(t.Context(), mine(), "r", 0) {
+		b.must(err)
+		if live = append(live, e); len(live) == 4 {
+			break
+		}
+	}
+	want := []string{`1 tool.started 1 {"a":"b"}`, `2 tool.progress 1 {"a":"b"}`, `3 message.delta 1 {"text":"x","attempt":0}`, `4 tool.finished 1 {"a":"b"}`}
+	if diff := cmp.Diff(want, short(live)); diff != "" {
+		t.Errorf("live (-want +got):\n%s", diff)
+	}
+	b.must(s.End(t.Context(), run.RunCompleted, completed("r"), nil))
+	rows, err := b.db.Events(t.Context(), mine(), "r", 0, 0)
+	b.must(err)
+	var kept []int64
+	for _, r := range rows {
+		kept = append(kept, r.Seq)
+	}
+	if diff := cmp.Diff([]int64{1, 4, 5}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
 }
 
 func TestEmitOfCancelledCaller(t *testing.T) {

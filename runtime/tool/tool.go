@@ -86,6 +86,42 @@ type Call struct {
 	IdempotencyKey string // run/step; equal for a repeat of the same call
 	Principal      principal.Principal
 	Generation     int64
+	// Room is how many levels of calls may lie below this one.
+	Room int
+	// Host is what the handler may ask for while it runs; nil: nothing.
+	Host Host
+}
+
+// MaxDepth is how deep calls may nest below one that a model made.
+const MaxDepth = 16
+
+// Host is what runs a call, as its handler sees it. It is safe for concurrent use, and
+// serves nobody once the handler has returned.
+type Host interface {
+	// Invoke runs another tool of those that the agent is offered, within that tool's own
+	// limits and validation and the time that the call has left. The name must be exact.
+	// The result is whole, however large. Errors are those of a call that a model makes;
+	// without room below, of kind Exhausted.
+	Invoke(ctx context.Context, in Invocation) (Result, error)
+	// Progress tells whoever follows the run how far the call is. Reports that come too
+	// fast, or whom nobody takes, are dropped; it never waits long.
+	Progress(ctx context.Context, p Progress)
+}
+
+// Invocation is one call of a tool by another.
+type Invocation struct {
+	Tool      Name
+	Arguments json.RawMessage
+	// Room is what the call may have of levels below it. It gets no more than what its
+	// caller has left.
+	Room int
+}
+
+// Progress is how far a call is.
+type Progress struct {
+	Message string  `json:"message,omitempty"` // text for people
+	Done    float64 `json:"done,omitempty"`    // in a unit of the tool's choosing
+	Total   float64 `json:"total,omitempty"`   // 0: not known
 }
 
 // Result is what a handler answers: one JSON value, of any type.

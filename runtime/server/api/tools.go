@@ -214,7 +214,7 @@ func viewFor(s *snapshot.Snapshot, p principal.Principal, name tool.Name, agentN
 	if !p.IsAdmin() || !visible(s, p, name) {
 		return nil, noTool(name)
 	}
-	return s.Registry.View(registry.ViewSpec{Tools: []string{string(name)}})
+	return s.Registry.View(registry.ViewSpec{Tools: s.Config.Reach(name)})
 }
 
 // hold keeps a generation for all that use it in one call.

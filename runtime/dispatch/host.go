@@ -1,0 +1,203 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
+)
+
+// Watcher is told what happens inside a call. Its methods are called while the handler
+// waits, from several goroutines if it makes several calls at once.
+type Watcher interface {
+	// Started is told of a call that another one makes, before it runs.
+	Started(ctx context.Context, parent string, c *tool.Call)
+	// Finished is told how it ended.
+	Finished(ctx context.Context, parent string, c *tool.Call, took time.Duration, err error)
+	// Progress is told what the handler of a call reports, at most ten times a second over
+	// all calls below one of a model's.
+	Progress(ctx context.Context, c *tool.Call, p tool.Progress)
+}
+
+// host is what the handler of one call may ask for. It implements tool.Host.
+type host struct {
+	d       *Dispatcher
+	station *station
+	ctx     context.Context // that of the handler
+	close   context.CancelFunc
+	pace    *pace // shared with the calls below
+
+	made  atomic.Int64 // calls
+	taint atomic.Bool  // a result from outside reached the handler
+}
+
+var _ tool.Host = (*host)(nil)
+
+// host gives the call of s its host, and puts it in.
+func (d *Dispatcher) host(ctx context.Context, s *station) *host {
+	h := &host{d: d, station: s, pace: &pace{}}
+	h.ctx, h.close = context.WithCancel(ctx)
+	if up := s.request.under; up != nil {
+		h.pace = up.pace
+	}
+	s.call.Host = h
+	return h
+}
+
+// Invoke implements tool.Host.
+func (h *host) Invoke(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	ctx, end := h.within(ctx)
+	defer end()
+	t, call, r, err := h.below(in)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	parent, begin := h.station.call.ID, time.Now()
+	if r.Watch != nil {
+		r.Watch.Started(ctx, parent, call)
+	}
+	res, err := h.run(ctx, r, t, call)
+	if r.Watch != nil {
+		r.Watch.Finished(context.WithoutCancel(ctx), parent, call, time.Since(begin), err)
+	}
+	return res, err
+}
+
+// errAbove is the cause of a call that the time of the one above it ended.
+var errAbove = fault.New(fault.Timeout, "the time of the call above it is over")
+
+// within is ctx, which also ends with the handler. Its cause tells the time of the call
+// above from that of the call below.
+func (h *host) within(ctx context.Context) (context.Context, func()) {
+	bounded, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ends := []func() bool{}
+	for _, above := range []context.Context{ctx, h.ctx} {
+		ends = append(ends, context.AfterFunc(above, func() { cancel(causeAbove(above)) }))
+	}
+	end := func() {
+		for _, stop := range ends {
+			stop()
+		}
+		cancel(nil)
+	}
+	at, ok := h.ctx.Deadline()
+	if own, is := ctx.Deadline(); is && (!ok || own.Before(at)) {
+		at, ok = own, true
+	}
+	if !ok {
+		return bounded, end
+	}
+	bounded, stop := context.WithDeadlineCause(bounded, at, errAbove)
+	return bounded, func() { stop(); end() }
+}
+
+func causeAbove(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errTimeout) {
+		return errAbove
+	}
+	return cause
+}
+
+// below makes the call that the handler asks for. Its id and its idempotency key follow
+// from those of the call above and its number, so that a repeat of the same work makes
+// the same calls.
+func (h *host) below(in tool.Invocation) (*registry.Tool, *tool.Call, *Request, error) {
+	above := h.station.call
+	if above.Room <= 0 {
+		return nil, nil, nil, fault.New(fault.Exhausted, "calls nest too deep: the tool %q has no room for a call below it", above.Tool)
+	}
+	t, ok := h.station.request.View.Lookup(in.Tool)
+	if !ok {
+		return nil, nil, nil, fault.New(fault.NotFound, "no tool is named %q among those that the agent is offered", asWritten(string(in.Tool)))
+	}
+	n := h.made.Add(1)
+	r := *h.station.request
+	r.under = h
+	r.Call = chat.Call{ID: fmt.Sprintf("%s.%d", above.ID, n), Name: string(in.Tool), Arguments: string(in.Arguments)}
+	r.Step = fmt.Sprintf("%s/call/%d", r.Step, n)
+	call, err := prepare(&r, t)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	call.Room = max(0, min(in.Room, above.Room-1))
+	return t, call, &r, nil
+}
+
+// run takes the call through its limits. Unlike what a model gets, the result is whole: the
+// handler can use it all, and a handle to a stored one would be of no use to it.
+func (h *host) run(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call) (tool.Result, error) {
+	res, ran, err := h.d.limited(ctx, r, t, call)
+	if ran && (t.Traits.Untrusted || tainted(call)) {
+		h.taint.Store(true)
+	}
+	if err != nil {
+		return tool.Result{}, err
+	}
+	text, err := jsonText(t, res.JSON)
+	if err != nil {
+		h.d.o.Log.Error("tool answered with invalid JSON", "tool", string(t.Name), "run", r.Run)
+		return tool.Result{}, err
+	}
+	return tool.Result{JSON: json.RawMessage(text)}, nil
+}
+
+// tainted says whether a result from outside reached the handler of the call.
+func tainted(c *tool.Call) bool {
+	h, ok := c.Host.(*host)
+	return ok && h.taint.Load()
+}
+
+const (
+	// maxReport is how many bytes of a report's message are passed on.
+	maxReport = 1 << 10
+	// reportEvery is the least time between two reports.
+	reportEvery = 100 * time.Millisecond
+)
+
+// Progress implements tool.Host.
+func (h *host) Progress(ctx context.Context, p tool.Progress) {
+	watch := h.station.request.Watch
+	if watch == nil || h.ctx.Err() != nil || !h.pace.allows(time.Now()) {
+		return
+	}
+	p.Message = cut(p.Message)
+	watch.Progress(ctx, h.station.call, p)
+}
+
+// cut shortens a message at a rune.
+func cut(s string) string {
+	if len(s) <= maxReport {
+		return s
+	}
+	s = s[:maxReport]
+	for !utf8.ValidString(s) && len(s) > maxReport-utf8.UTFMax {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// pace lets one report through every reportEvery.
+type pace struct {
+	mu   sync.Mutex // guards last
+	last time.Time
+}
+
+func (p *pace) allows(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.last) < reportEvery {
+		return false
+	}
+	p.last = now
+	return true
+}
