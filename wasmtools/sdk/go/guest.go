@@ -78,6 +78,8 @@ type Definition struct {
 	name, description string
 	schema            json.RawMessage
 	call              func(ctx context.Context, arguments json.RawMessage) (any, error)
+	// warm decodes arguments without calling the tool.
+	warm func()
 }
 
 // Tool defines a tool whose arguments decode into an A. The schema is the JSON Schema of
@@ -85,17 +87,22 @@ type Definition struct {
 // operator's declaration. What f returns is encoded as JSON; an error's text is what the
 // model is told.
 func Tool[A any](name, description, schema string, f func(ctx context.Context, args A) (any, error)) Definition {
+	decode := func(arguments json.RawMessage) (args A, err error) {
+		d := json.NewDecoder(bytes.NewReader(arguments))
+		d.UseNumber()
+		err = d.Decode(&args)
+		return args, err
+	}
 	return Definition{
 		name: name, description: description, schema: json.RawMessage(schema),
 		call: func(ctx context.Context, arguments json.RawMessage) (any, error) {
-			var args A
-			d := json.NewDecoder(bytes.NewReader(arguments))
-			d.UseNumber()
-			if err := d.Decode(&args); err != nil {
+			args, err := decode(arguments)
+			if err != nil {
 				return nil, fmt.Errorf("the arguments do not fit: %w", err)
 			}
 			return f(ctx, args)
 		},
+		warm: func() { _, _ = decode(json.RawMessage("{}")) },
 	}
 }
 

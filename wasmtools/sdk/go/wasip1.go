@@ -69,6 +69,7 @@ func exportDescribe() int32 {
 	if err != nil {
 		return fail(err.Error(), callError)
 	}
+	served.warm()
 	return write(d)
 }
 
@@ -86,6 +87,18 @@ func exportCall() int32 {
 		return fail(string(out), code)
 	}
 	return write(out)
+}
+
+// warm does what every call does before and after its tool runs. The host keeps the state
+// that describing a module leaves, and starts calls from it: what package json finds out
+// about types is found out once.
+func (m *Module) warm() {
+	var in input
+	_ = json.Unmarshal([]byte(`{"tool":"","arguments":{},"call":{}}`), &in)
+	for _, t := range m.Tools {
+		t.warm()
+	}
+	_, _ = encode(map[string]any{"a": []any{1.5, "b", json.RawMessage("{}")}})
 }
 
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
