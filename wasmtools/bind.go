@@ -139,6 +139,7 @@ type Tool struct {
 	env       map[string]secret.Value
 	warnings  []string
 	closed    sync.Once
+	instances // of the module, and what is known of starting them
 }
 
 type httpGrant struct{ policy egress.Policy }
@@ -166,9 +167,10 @@ func (r *Runtime) Check(rep module.Report, s Spec) error {
 
 func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
 	t := &Tool{name: s.Name, inModule: s.InModule, report: rep, egress: r.egress, env: s.Env, isolation: s.Isolation, files: slices.Clone(s.Files)}
+	t.rt = r
 	t.log = r.log.With("tool", string(s.Name))
 	t.nameInModule()
-	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.checkIsolation, t.choosePlugin, t.checkImports} {
+	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.choosePlugin, t.checkIsolation, t.checkImports} {
 		if err := check(&s); err != nil {
 			return nil, err
 		}
@@ -176,9 +178,13 @@ func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
 	return t, nil
 }
 
-// Close lets go of the module. Calls that run end as they would have; new ones fail.
+// Close lets go of the module and of idle instances. Calls that run end as they would
+// have; new ones fail.
 func (t *Tool) Close() error {
-	t.closed.Do(t.module.Release)
+	t.closed.Do(func() {
+		t.finish()
+		t.module.Release()
+	})
 	return nil
 }
 
@@ -359,12 +365,24 @@ func (t *Tool) checkEnv(s *Spec) error {
 	return nil
 }
 
+// checkIsolation settles how calls are kept apart.
 func (t *Tool) checkIsolation(*Spec) error {
-	switch t.isolation {
-	case "", Snapshot, Fresh:
-		return nil
+	fits := t.report.Snapshot
+	if fits.Eligible && t.entry == abi.ExportStart {
+		fits = module.Snapshot{Reason: "its entry is _start, which runs once"}
 	}
-	return &BindError{"Invalid isolation", fmt.Sprintf(`isolation is "snapshot" or "fresh", not %q.`, t.isolation), "isolation"}
+	switch {
+	case t.isolation == Fresh:
+	case t.isolation == "" && fits.Eligible, t.isolation == Snapshot && fits.Eligible:
+		t.isolation = Snapshot
+	case t.isolation == "":
+		t.isolation = Fresh
+	case t.isolation == Snapshot:
+		return &BindError{"No snapshot possible", fmt.Sprintf(`isolation is "snapshot", but the module is not eligible: %s. Use isolation = "fresh", or leave it out.`, fits.Reason), "isolation"}
+	default:
+		return &BindError{"Invalid isolation", fmt.Sprintf(`isolation is "snapshot" or "fresh", not %q.`, t.isolation), "isolation"}
+	}
+	return nil
 }
 
 // checkImports compares the import list, which is the list of capabilities, with the

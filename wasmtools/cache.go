@@ -12,10 +12,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// cacheForm changes when the same module yields other code: with the rewriter.
-const cacheForm = "2"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
+)
 
 // sealName is the file that makes an entry whole: the checksums of the others.
 const sealName = "seal"
@@ -23,13 +22,15 @@ const sealName = "seal"
 // diskCache keeps compiled code, a directory per module:
 //
 //	DIR/<digest>-<form>/wazero-…/<key>    machine code, written by wazero
-//	DIR/<digest>-<form>/seal              its sha256, written last
+//	DIR/<digest>-<form>/derived           the rewritten module
+//	DIR/<digest>-<form>/seal              their sha256, written last
 //
 // wazero checks only part of such a file, and runs what it reads. So an entry is used
 // only after its seal was checked, and anything else is thrown away.
 type diskCache struct {
-	dir string
-	max int64 // bytes
+	dir  string
+	max  int64  // bytes
+	form string // see formOf
 }
 
 func openCache(dir string, size int64) (*diskCache, error) {
@@ -42,11 +43,11 @@ func openCache(dir string, size int64) (*diskCache, error) {
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
 		return nil, fmt.Errorf("making compile cache private: %w", err)
 	}
-	return &diskCache{dir: dir, max: size}, nil
+	return &diskCache{dir: dir, max: size, form: formOf(module.DefaultLimits().TableElements)}, nil
 }
 
 func (c *diskCache) path(digest string) string {
-	return filepath.Join(c.dir, digest+"-"+cacheForm)
+	return filepath.Join(c.dir, digest+"-"+c.form)
 }
 
 // has says whether there is a sealed entry, without checking it.

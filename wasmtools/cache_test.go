@@ -163,10 +163,10 @@ func TestCacheSize(t *testing.T) {
 		digests = append(digests, module.Digest(wasm))
 		works(t, open(t, Options{CacheDir: dir}), wasm)
 		old := time.Now().Add(-time.Hour * time.Duration(10-n))
-		check(t, os.Chtimes(filepath.Join(dir, digests[n]+"-"+cacheForm, sealName), old, old))
+		check(t, os.Chtimes(filepath.Join(dir, digests[n]+"-"+formOf(100_000), sealName), old, old))
 	}
 	works(t, open(t, Options{CacheDir: dir}), append(answer(9), enc.Custom("x", nil)...)) // the first one is used again
-	r := open(t, Options{CacheDir: dir, CacheSize: 3 * sizeOf(filepath.Join(dir, digests[0]+"-"+cacheForm))})
+	r := open(t, Options{CacheDir: dir, CacheSize: 3 * sizeOf(filepath.Join(dir, digests[0]+"-"+formOf(100_000)))})
 	works(t, r, answer(9))
 	for n, want := range []bool{true, false, false, true} {
 		if got := r.Cached(digests[n]); got != want {

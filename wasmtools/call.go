@@ -2,22 +2,16 @@ package wasmtools
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"slices"
 	"time"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/tool"
-	"github.com/hermes-runtime/hermes/wasmtools/abi"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
@@ -50,17 +44,26 @@ type call struct {
 	extism     *extismCall // nil until an Extism plug-in needs it
 
 	mounts mounts
-	memory *linear
+
+	owner     string // name of the principal
+	in        *instance
+	fuel      fuel
+	units     int64  // of fuel used, when the instance is gone
+	denied    denial // why memory was refused last
+	preparing bool   // a snapshot is being taken: nobody has called yet
+	unfit     string // why the guest cannot be in a snapshot
+	reserved  int64  // bytes of the budget that the host keeps for the guest
 }
 
 var _ tool.Handler = (*Tool)(nil)
 
-// Call runs the tool once, in an instance of its own.
+// Call runs the tool once, in an instance that no other call has or had in this state.
 func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	if err := t.module.acquire(); err != nil {
 		return tool.Result{}, err
 	}
 	defer t.module.Release()
+	t.stats.calls.Add(1)
 	if n := int64(len(tc.Arguments)); n > t.limits.Input {
 		return tool.Result{}, fault.New(fault.TooLarge, "the arguments have %d bytes; the tool accepts %s", n, bytesText(t.limits.Input))
 	}
@@ -68,8 +71,13 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
+	leave, err := t.rt.slots.enter(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer leave()
 	c := newCall(ctx, t, t.module.program)
-	c.id = tc.ID
+	c.id, c.owner = tc.ID, tc.Principal.Name
 	c.log = t.log.With("call", tc.ID)
 	defer c.end()
 	if err := c.mount(); err != nil {
@@ -92,6 +100,7 @@ func newCall(ctx context.Context, t *Tool, p *program) *call {
 	c.output = &bounded{what: "output", limit: t.limits.Output, exceed: c.exceed}
 	c.logs = &bounded{what: "logs", limit: t.limits.Logs, exceed: c.exceed}
 	c.args = []string{t.inModule}
+	c.fuel.limit = t.limits.Fuel
 	return c
 }
 
@@ -110,57 +119,123 @@ func (c *call) end() {
 		c.log.Debug("guest stderr", "text", tail(c.logs.b, maxErrorText))
 	}
 	c.mounts.close()
-	if c.memory != nil {
-		if err := c.memory.release(); err != nil {
-			c.log.Warn("unmapping guest memory", "err", err)
-		}
-	}
+	c.tool.rt.budget.release(c.reserved)
+	c.tool.stats.fuel.Add(c.units)
+	c.log.Debug("guest ran", "fuel", c.units)
 }
 
-// run makes an instance and gives it to f. It gives f's error, or that of making it.
-func (c *call) run(f func(api.Module) error) (err error) {
+// reserve takes n bytes of the budget of all guests for what the host keeps until the end
+// of the call.
+func (c *call) reserve(n int64) bool {
+	if !c.tool.rt.budget.reserve(n) {
+		return false
+	}
+	c.reserved += n
+	return true
+}
+
+// unreserve gives n of them back before that.
+func (c *call) unreserve(n int64) {
+	c.reserved -= n
+	c.tool.rt.budget.release(n)
+}
+
+// run gives f an instance that has been started. It gives f's error, or that of starting
+// one. What f keeps of the instance must not be used later.
+func (c *call) run(f func(api.Module) error) error {
+	in, err := c.obtain()
+	if err != nil {
+		return err
+	}
+	err = guard(func() error { return f(in.mod) })
+	in.end(err)
+	return err
+}
+
+// guard makes an error of a panic: the host goes on, whatever a guest makes its engine do.
+func guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic while running a guest: %v", r)
 		}
 	}()
-	if c.memory, err = newLinear(c.program.report.Memory, c.tool.limits.Memory); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "there is no memory to run the tool now; try again later")
-	}
-	ctx := experimental.WithMemoryAllocator(c.ctx, c.memory)
-	mod, err := c.program.engine.InstantiateModule(ctx, c.program.code, c.config())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = mod.Close(context.WithoutCancel(c.ctx)) }() // its error is that of a file, which guests close
-	return f(mod)
+	return f()
 }
 
-// config is all that an instance sees of the host.
-func (c *call) config() wazero.ModuleConfig {
-	cfg := wazero.NewModuleConfig().
-		WithName(""). // so that instances do not exclude each other
-		WithStartFunctions().
-		WithArgs(c.args...).
-		WithStdout(c.stdout()).WithStderr(c.logs).
-		WithSysWalltime().WithSysNanotime().
-		WithNanosleep(c.sleep).WithOsyield(runtime.Gosched).
-		WithRandSource(rand.Reader)
-	if c.stdin != nil {
-		cfg = cfg.WithStdin(c.stdin)
+// obtain gives the call an instance: an idle one, else one made from the snapshot, else a
+// fresh one.
+func (c *call) obtain() (*instance, error) {
+	t := c.tool
+	if c.preparing || t.isolation != Snapshot {
+		return c.fresh()
 	}
-	names := make([]string, 0, len(c.tool.env))
-	for name := range c.tool.env {
-		names = append(names, name)
+	if in := t.rt.pool.take(t, c.owner); in != nil {
+		t.stats.reused.Add(1)
+		in.begin(c)
+		return in, nil
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		cfg = cfg.WithEnv(name, c.tool.env[name].Open())
+	s, err := t.snapshot(c.ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return c.fresh()
 	}
-	cfg = cfg.WithEnv(abi.EnvTool, c.tool.inModule).WithEnv(abi.EnvCallID, c.id).
-		WithEnv(abi.EnvABI, fmt.Sprint(abi.Version))
-	return cfg.WithFSConfig(c.mounts.config())
+	defer s.release()
+	in, err := c.fromSnapshot(s)
+	if err != nil {
+		return nil, err
+	}
+	in.begin(c)
+	return in, nil
 }
+
+// fresh starts an instance from the beginning.
+func (c *call) fresh() (*instance, error) {
+	b := &c.tool.backoff
+	if err := b.check(time.Now()); err != nil {
+		return nil, err
+	}
+	var in *instance
+	err := guard(func() (err error) {
+		if in, err = c.newInstance(c.program.data); err != nil {
+			return err
+		}
+		in.begin(c)
+		return in.start()
+	})
+	switch {
+	case err == nil:
+		b.started()
+		return in, nil
+	case c.faultOfGuest(err):
+		b.failed(time.Now())
+	}
+	if in != nil {
+		in.end(err)
+	}
+	return nil, &startError{err}
+}
+
+// faultOfGuest says whether a failed start is to be blamed on the guest or its module, and
+// not on the caller who went away or on memory that others use.
+func (c *call) faultOfGuest(err error) bool {
+	switch {
+	case errors.Is(err, errNoRoom), c.unfit != "":
+		return false
+	case c.exceeded != nil:
+		return true
+	case c.preparing: // the time to start is the host's
+		return !errors.Is(c.parent.Err(), context.Canceled)
+	}
+	return c.parent.Err() == nil
+}
+
+// startError is the error of a guest that was not called, since it did not start.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return "starting: " + e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
 
 // stdout of a command is its result; a reactor has none, and what its libraries print
 // is a log.
@@ -171,6 +246,24 @@ func (c *call) stdout() *bounded {
 	return c.logs
 }
 
+func (c *call) stderr() *bounded { return c.logs }
+
+// touchFiles is asked before a guest does something in a mount: not when the call has
+// ended, nor before there is one, since a snapshot would keep what it saw.
+func (c *call) touchFiles() {
+	c.look()
+	c.onlyInCall("uses files while it starts")
+}
+
+// onlyInCall ends a guest that does something before the first call which a snapshot must
+// not keep.
+func (c *call) onlyInCall(what string) {
+	if c.preparing {
+		c.unfit = what
+		panic(trap("not before a call"))
+	}
+}
+
 // sleep waits as the guest asked to, at most until the call ends.
 func (c *call) sleep(ns int64) {
 	t := time.NewTimer(time.Duration(ns))
@@ -179,6 +272,7 @@ func (c *call) sleep(ns int64) {
 	case <-t.C:
 	case <-c.ctx.Done():
 	}
+	c.look()
 }
 
 // ended says how the call was cut short, if it was. A guest may have returned success all
@@ -200,11 +294,13 @@ func (c *call) faulty(err error, format string, args ...any) error {
 }
 
 func (c *call) memoryHint() string {
-	denied := c.memory != nil && c.memory.denied || c.extism != nil && c.extism.mem.denied
-	if !denied {
-		return ""
+	switch {
+	case c.denied == overBudget:
+		return " (it asked for more memory than there is for tools now)"
+	case c.denied == overLimit || c.extism != nil && c.extism.mem.denied:
+		return fmt.Sprintf(" (it asked for more memory than its limit of %s)", bytesText(c.tool.limits.Memory))
 	}
-	return fmt.Sprintf(" (it asked for more memory than its limit of %s)", bytesText(c.tool.limits.Memory))
+	return ""
 }
 
 // passed returns the error if it is one made for the caller already.

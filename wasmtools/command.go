@@ -16,7 +16,7 @@ import (
 // command runs a filter: arguments on stdin, result on stdout, an exit code.
 func (c *call) command(args []byte) (tool.Result, error) {
 	c.stdin = newReader(args)
-	err := c.start()
+	err := c.filter()
 	if cut := c.ended(); cut != nil {
 		return tool.Result{}, cut
 	}
@@ -30,8 +30,8 @@ func (c *call) command(args []byte) (tool.Result, error) {
 	return tool.Result{}, c.broken(err)
 }
 
-// start runs _start to its end. Exiting with 0 is success.
-func (c *call) start() error {
+// filter runs _start to its end. Exiting with 0 is success.
+func (c *call) filter() error {
 	err := c.run(func(mod api.Module) error {
 		_, err := mod.ExportedFunction(abi.ExportStart).Call(c.ctx)
 		return err
@@ -66,7 +66,8 @@ func (r *Runtime) selfDescription(ctx context.Context, p *program) ([]byte, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	t := &Tool{inModule: "tool", limits: DefaultLimits(), log: r.log.With("module", p.report.Digest)}
+	t := &Tool{inModule: "tool", report: &p.report, limits: DefaultLimits(), isolation: Fresh, log: r.log.With("module", p.report.Digest)}
+	t.rt = r
 	t.limits.Output = module.MaxDescriptor
 	if m := p.report.Memory; m != nil {
 		t.limits.Memory = max(t.limits.Memory, int64(m.MinPages)*module.PageSize)
@@ -87,7 +88,7 @@ func (r *Runtime) selfDescription(ctx context.Context, p *program) ([]byte, erro
 // that know nothing of it answer something else, or fail: they have none.
 func (c *call) describeCommand() ([]byte, error) {
 	c.args = append(c.args, abi.ArgDescribe)
-	if err := c.start(); err != nil || c.ended() != nil {
+	if err := c.filter(); err != nil || c.ended() != nil {
 		return nil, nil //nolint:nilerr // describing itself is optional for a command
 	}
 	if _, err := module.ParseDescriptor(c.output.b); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
+	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
 )
 
 // compileWorkers is the number of goroutines that compile one module. Below 2 the
@@ -24,6 +25,13 @@ type program struct {
 	engine wazero.Runtime
 	cache  wazero.CompilationCache // nil without a cache directory
 	code   wazero.CompiledModule
+
+	// What the rewriter made of the module, for those who run it.
+	start      string   // export of the start function; empty: none
+	fuelGlobal string   // export of the fuel
+	globals    []string // exports of the other mutable globals
+	data       *image   // nil: the memory is zero, or the engine fills it
+	detached   bool     // the engine fills nothing
 }
 
 // prepare runs the stages from bytes to a program. It is bounded by the compile deadline,
@@ -80,7 +88,7 @@ func (r *Runtime) compileEnded(ctx context.Context) error {
 }
 
 func (r *Runtime) finish(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
-	p, err := r.compile(ctx, rep, rewrite(wasm))
+	p, err := r.compile(ctx, rep, wasm)
 	if err != nil {
 		return nil, err
 	}
@@ -113,27 +121,25 @@ func entryPoint(rep *module.Report) error {
 
 const buildHint = "Build a command (Go: GOOS=wasip1 GOARCH=wasm go build) that reads its arguments as JSON from stdin and writes its result to stdout, or a reactor with the guest library."
 
-// rewrite changes the module so that it keeps to limits that wazero does not enforce: the
-// size of tables, and the end of a call in code without loops.
-func rewrite(wasm []byte) []byte {
-	return module.CheckCalls(module.CapTables(wasm, module.DefaultLimits().TableElements))
-}
-
 // compile makes a program by way of the disk cache. Whatever is wrong with the cache, a
 // valid module compiles.
 func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
 	entry := r.cache.entry(rep.Digest)
-	p, err := newProgram(ctx, rep, wasm, entry.dir)
+	res, err := entry.rewritten(wasm)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.newProgram(ctx, rep, res, entry.dir)
 	if err != nil && entry.dir != "" && ctx.Err() == nil {
 		cacheErr := err
 		entry.discard()
-		if p, err = newProgram(ctx, rep, wasm, ""); err == nil {
+		if p, err = r.newProgram(ctx, rep, res, ""); err == nil {
 			r.log.Warn("compile cache unusable", "module", rep.Digest, "err", cacheErr)
 		}
 		return p, err
 	}
 	if err == nil {
-		if err := r.keep(entry); err != nil {
+		if err := r.keep(entry, res); err != nil {
 			r.log.Warn("compile cache not written", "module", rep.Digest, "err", err)
 		}
 	}
@@ -141,8 +147,11 @@ func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (
 }
 
 // keep seals a new entry and makes room for it.
-func (r *Runtime) keep(entry *cacheEntry) error {
+func (r *Runtime) keep(entry *cacheEntry, res *rewrite.Result) error {
 	fresh := !entry.sealed
+	if err := entry.derive(res); err != nil {
+		return err
+	}
 	if err := entry.seal(); err != nil || !fresh {
 		return err
 	}
@@ -151,13 +160,34 @@ func (r *Runtime) keep(entry *cacheEntry) error {
 
 // newProgram compiles into an engine of its own, so that closing it frees the code, and a
 // cache directory belongs to exactly one module.
-func newProgram(ctx context.Context, rep module.Report, wasm []byte, cacheDir string) (*program, error) {
-	p := &program{report: rep}
-	if err := p.build(ctx, wasm, cacheDir); err != nil {
+func (r *Runtime) newProgram(ctx context.Context, rep module.Report, res *rewrite.Result, cacheDir string) (*program, error) {
+	p := &program{report: rep, start: res.Start, fuelGlobal: rewrite.FuelGlobal, detached: res.Detached || rep.DataSegments == 0}
+	for _, g := range res.Globals {
+		p.globals = append(p.globals, g.Export)
+	}
+	var err error
+	if p.data, err = r.dataImage(rep.Memory, res); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "needs more memory than there is now for its data")
+	}
+	if err := p.build(ctx, res.Wasm, cacheDir); err != nil {
 		p.close(slog.New(slog.DiscardHandler))
 		return nil, err
 	}
 	return p, nil
+}
+
+// dataImage is what the memory of the module begins with: nil without data segments, or if
+// the engine has to apply them.
+func (r *Runtime) dataImage(m *module.Memory, res *rewrite.Result) (*image, error) {
+	if m == nil || len(res.Data) == 0 {
+		return nil, nil
+	}
+	last := res.Data[len(res.Data)-1]
+	mem := make([]byte, int(last.Offset)+len(last.Bytes))
+	for _, s := range res.Data {
+		copy(mem[s.Offset:], s.Bytes)
+	}
+	return newImage(mem, int64(m.MinPages)*module.PageSize, r.budget, r.memoryUse)
 }
 
 // build makes engine and code. That the compiler panics over somebody's module is an error
@@ -168,7 +198,7 @@ func (p *program) build(ctx context.Context, wasm []byte, cacheDir string) (err 
 			err = fault.New(fault.Invalid, "makes the compiler fail: %v", r)
 		}
 	}()
-	cfg := wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithDebugInfoEnabled(false)
+	cfg := wazero.NewRuntimeConfig().WithCloseOnContextDone(false).WithDebugInfoEnabled(false)
 	if cacheDir != "" {
 		if p.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
 			return fmt.Errorf("opening compile cache: %w", err)
@@ -194,6 +224,8 @@ func (p *program) close(log *slog.Logger) {
 			log.Warn("closing WASM engine", "module", p.report.Digest, "err", err)
 		}
 	}
+	p.data.release()
+	p.data = nil
 	if p.cache != nil {
 		if err := p.cache.Close(ctx); err != nil {
 			log.Warn("closing WASM code", "module", p.report.Digest, "err", err)

@@ -111,7 +111,7 @@ func (t *Tool) choosePlugin(s *Spec) error {
 	return nil
 }
 
-// plugin calls an Extism plug-in in an instance of its own.
+// plugin calls an Extism plug-in.
 func (c *call) plugin(tc *tool.Call, args json.RawMessage) (tool.Result, error) {
 	shape := pluginShapeOf(&c.program.report)
 	in, err := c.pluginInput(shape, tc, args)
@@ -191,14 +191,9 @@ func (c *call) runPlugin(name string, input []byte) error {
 	return fault.New(fault.Invalid, "%s%s", said, c.memoryHint())
 }
 
-// invokePlugin initialises an instance and calls one of its exports.
+// invokePlugin calls an export.
 func (c *call) invokePlugin(name string, input []byte) (code int32, err error) {
 	err = c.run(func(mod api.Module) error {
-		if name != abi.ExportStart {
-			if err := startPlugin(c.ctx, mod); err != nil {
-				return err
-			}
-		}
 		at, err := c.lend(memory{mod.Memory()}, input)
 		if err != nil {
 			return err

@@ -82,7 +82,7 @@ func capability(kind module.Capability, do func(c *call, req []byte) int32) func
 // park keeps the answer of a capability until the guest has read it. Together they take
 // no more than the memory the guest may have itself.
 func (c *call) park(b []byte) int32 {
-	if c.parked+int64(len(b)) > c.tool.limits.Memory {
+	if c.parked+int64(len(b)) > c.tool.limits.Memory || !c.reserve(int64(len(b))) {
 		return -abi.ENOSPC
 	}
 	c.parked += int64(len(b))
@@ -112,5 +112,6 @@ func resultRead(c *call, mem memory, p []uint64) {
 func resultClose(c *call, _ memory, p []uint64) {
 	h := int32(u32(p[0])) //nolint:gosec // a handle
 	c.parked -= int64(len(c.handles[h]))
+	c.unreserve(int64(len(c.handles[h])))
 	delete(c.handles, h)
 }

@@ -96,7 +96,8 @@ func TestHostCalls(t *testing.T) {
 
 // TestParkedAnswers: answers that are not read are bounded by the memory limit.
 func TestParkedAnswers(t *testing.T) {
-	c := &call{tool: &Tool{limits: Limits{Memory: 100}}, handles: map[int32][]byte{}}
+	b := &budget{limit: 150}
+	c := &call{tool: &Tool{limits: Limits{Memory: 100}, instances: instances{rt: &Runtime{budget: b}}}, handles: map[int32][]byte{}}
 	a := c.park(make([]byte, 60))
 	if h := c.park(make([]byte, 60)); a <= 0 || h >= 0 {
 		t.Errorf("handles %d, %d", a, h)
@@ -104,5 +105,9 @@ func TestParkedAnswers(t *testing.T) {
 	resultClose(c, memory{}, []uint64{uint64(a)})
 	if h := c.park(make([]byte, 100)); h <= a {
 		t.Errorf("handle %d after one was closed", h)
+	}
+	c.tool.limits.Memory = 1000
+	if h := c.park(make([]byte, 60)); h >= 0 || b.used != 100 {
+		t.Errorf("handle %d over the budget of all guests, %d bytes reserved", h, b.used)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/wasmtools/abi"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
+	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
 )
 
 // hostFunc is one import that the host offers.
@@ -47,10 +47,13 @@ func capabilityFuncs(c module.Capability) []hostFunc {
 // declaration could satisfy. Whether a capability is granted is decided per call: the
 // same program serves declarations with and without it.
 func (p *program) link(ctx context.Context) error {
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, p.engine); err != nil {
-		return fmt.Errorf("linking WASI: %w", err)
+	if err := linkWASI(ctx, p.engine); err != nil {
+		return err
 	}
 	if err := p.host(ctx, abi.ModuleCore, coreFuncs()); err != nil {
+		return err
+	}
+	if err := p.host(ctx, rewrite.FuelModule, []hostFunc{{rewrite.FuelFunc, module.Func(0, false), refuel}}); err != nil {
 		return err
 	}
 	for _, name := range importModules(p.report.Imports) {
@@ -118,7 +121,8 @@ func (p *program) host(ctx context.Context, name string, funcs []hostFunc) error
 	return nil
 }
 
-// adapt gives a host function its call, which travels in the context.
+// adapt gives a host function its call, which travels in the context. A guest whose call
+// ended while the host worked for it does not run on.
 func adapt(do func(*call, memory, []uint64)) api.GoModuleFunc {
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		c, ok := ctx.Value(callKey{}).(*call)
@@ -126,6 +130,7 @@ func adapt(do func(*call, memory, []uint64)) api.GoModuleFunc {
 			panic(trap("a host function was called outside of a call"))
 		}
 		do(c, memory{mod.Memory()}, stack)
+		c.look()
 	}
 }
 

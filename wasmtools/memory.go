@@ -1,6 +1,7 @@
 package wasmtools
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -9,31 +10,78 @@ import (
 )
 
 // linear is the linear memory of one instance: address space for its limit, of which the
-// system backs what is touched. wazero calls Free when a guest exits in the middle of a
-// host function; the mapping stays until [linear.release], when nothing can run on it.
+// system backs what is touched.
+//
+//	0                          size            len(mapped)
+//	|  image  | zero ...        |  not yet grown into  |
+//
+// wazero calls Free when a guest exits in the middle of a host function; the mapping stays
+// until [linear.release], when nothing can run on it.
 type linear struct {
+	budget *budget
+	image  *image // nil: all zero at the start
 	mapped []byte
-	denied bool // growth was refused
+	size   int64  // bytes handed out
+	held   int64  // bytes reserved in the budget
+	denied denial // why growth was refused last
 }
 
-// newLinear maps memory for a module that declares d and may have limit bytes.
-func newLinear(d *module.Memory, limit int64) (*linear, error) {
+// denial is why a guest got no more memory.
+type denial int
+
+const (
+	notDenied  denial = iota
+	overLimit         // of its declaration
+	overBudget        // of the process
+)
+
+// newLinear maps memory for a module that declares d and may have limit bytes. It begins
+// as the image, which the memory keeps a reference to.
+func newLinear(d *module.Memory, limit int64, im *image, b *budget) (*linear, error) {
+	l := &linear{budget: b}
 	if d == nil {
-		return &linear{}, nil
+		return l, nil
+	}
+	start := int64(d.MinPages) * module.PageSize
+	if im != nil {
+		start = max(start, im.size)
 	}
 	size := limit
 	if d.MaxPages >= 0 {
 		size = min(size, int64(d.MaxPages)*module.PageSize)
 	}
-	size = max(size, int64(d.MinPages)*module.PageSize)
-	if size == 0 {
-		return &linear{}, nil
+	if size = max(size, start); size == 0 {
+		return l, nil
 	}
-	b, err := mapMemory(int(size))
-	if err != nil {
+	if !b.reserve(start) {
+		return nil, errNoRoom
+	}
+	l.held = start
+	var err error
+	if l.mapped, err = mapMemory(int(size)); err != nil {
+		b.release(start)
 		return nil, fmt.Errorf("mapping %d bytes of guest memory: %w", size, err)
 	}
-	return &linear{mapped: b}, nil
+	if im == nil {
+		return l, nil
+	}
+	if err := l.begin(im.acquire()); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return l, nil
+}
+
+// begin puts the image in place, in memory that is all zero.
+func (l *linear) begin(im *image) error {
+	l.image = im
+	if im.shared == nil {
+		copy(l.mapped, im.bytes)
+		return nil
+	}
+	if err := im.shared.mapInto(l.mapped); err != nil {
+		return fmt.Errorf("mapping a memory image: %w", err)
+	}
+	return nil
 }
 
 var _ experimental.MemoryAllocator = (*linear)(nil)
@@ -42,27 +90,55 @@ var _ experimental.LinearMemory = (*linear)(nil)
 // Allocate hands out the mapping, whatever capacity is suggested.
 func (l *linear) Allocate(_, _ uint64) experimental.LinearMemory { return l }
 
-// Reallocate gives the first size bytes, or nil over the limit: memory.grow then gives -1.
-func (l *linear) Reallocate(size uint64) []byte {
-	if size > uint64(len(l.mapped)) {
-		l.denied = true
+// Reallocate gives the first bytes, or nil over the limit or the budget: memory.grow
+// then gives -1.
+func (l *linear) Reallocate(bytes uint64) []byte {
+	if bytes > uint64(len(l.mapped)) {
+		l.denied = overLimit
 		return nil
 	}
+	size := int64(bytes) //nolint:gosec // at most 4 GiB
+	if size > l.held {
+		if !l.budget.reserve(size - l.held) {
+			l.denied = overBudget
+			return nil
+		}
+		l.held = size
+	}
+	l.size = size
 	if l.mapped == nil {
 		return []byte{}
 	}
-	return l.mapped[:size]
+	return l.mapped[:size:size]
 }
 
 // Free does nothing; see [linear.release].
 func (l *linear) Free() {}
 
-// release unmaps the memory. The instance must be gone.
+// reset makes the memory what it was at the start. It must not have grown.
+func (l *linear) reset() error {
+	l.denied = notDenied
+	if l.image == nil || len(l.mapped) == 0 {
+		return nil
+	}
+	if l.image.shared != nil {
+		return discardPages(l.mapped[:l.size])
+	}
+	n := copy(l.mapped, l.image.bytes)
+	clear(l.mapped[n:l.size])
+	return nil
+}
+
+// release unmaps the memory and gives back what was reserved. The instance must be gone.
 func (l *linear) release() error {
-	b := l.mapped
-	l.mapped = nil
+	b, held := l.mapped, l.held
+	l.mapped, l.held = nil, 0
+	l.image.release()
+	l.image = nil
 	if b == nil {
 		return nil
 	}
-	return unmapMemory(b)
+	err := unmapMemory(b)
+	l.budget.release(held)
+	return err
 }

@@ -2,10 +2,11 @@
 
 package wasmtools
 
-import "syscall"
+import "golang.org/x/sys/unix"
 
+// mapMemory maps size bytes that are zero and cost nothing until they are touched.
 func mapMemory(size int) ([]byte, error) {
-	return syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 }
 
-func unmapMemory(b []byte) error { return syscall.Munmap(b) }
+func unmapMemory(b []byte) error { return unix.Munmap(b) }

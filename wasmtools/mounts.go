@@ -7,9 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental/sys"
-	"github.com/tetratelabs/wazero/experimental/sysfs"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 )
@@ -44,15 +42,6 @@ func (c *call) mount() error {
 		c.mounts.list = append(c.mounts.list, &mountFS{root: root, at: g.Mount, writable: g.Mode == ReadWrite, all: &c.mounts})
 	}
 	return nil
-}
-
-// config mounts them for wazero.
-func (m *mounts) config() wazero.FSConfig {
-	cfg := wazero.NewFSConfig()
-	for _, f := range m.list {
-		cfg = cfg.(sysfs.FSConfig).WithSysFSMount(f, f.at) //nolint:forcetypeassert // documented by wazero
-	}
-	return cfg
 }
 
 // close closes all that is still open.

@@ -50,7 +50,7 @@ func reactorEntry(rep *module.Report) error {
 	return nil
 }
 
-// reactor calls hermes_call in an initialised instance.
+// reactor calls hermes_call.
 func (c *call) reactor(tc *tool.Call, args json.RawMessage) (tool.Result, error) {
 	if err := c.setInput(tc, args); err != nil {
 		return tool.Result{}, err
@@ -92,14 +92,9 @@ func (c *call) setInput(tc *tool.Call, args json.RawMessage) error {
 	return nil
 }
 
-// invoke initialises an instance and calls one of its functions of type () -> (i32).
+// invoke calls a function of type () -> (i32).
 func (c *call) invoke(name string) (code int32, err error) {
 	err = c.run(func(mod api.Module) error {
-		if f := mod.ExportedFunction(abi.ExportInit); f != nil {
-			if _, err := f.Call(c.ctx); err != nil {
-				return fmt.Errorf("initialising: %w", err)
-			}
-		}
 		res, err := mod.ExportedFunction(name).Call(c.ctx)
 		if err == nil {
 			code = api.DecodeI32(res[0])
@@ -116,10 +111,13 @@ func (c *call) broken(err error) error {
 	}
 	why := trapReason(err)
 	if strings.Contains(why, overflow) {
-		c.tool.module.rt.reclaim()
+		c.tool.rt.reclaim()
 	}
 	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		why = fmt.Sprintf("the module ended itself with exit code %d", exit.ExitCode())
+	}
+	if _, ok := errors.AsType[*startError](err); ok {
+		why += " while it was started"
 	}
 	if said := complaint(c.logs.b); said != "" {
 		why += ": " + said

@@ -88,6 +88,10 @@ type Options struct {
 	// Egress sends the requests of guests. Nil: no http grant can be bound. It stays the
 	// caller's to close.
 	Egress *egress.Guard
+	// MemoryBudget bounds, in bytes, the memory of all guests together: linear memories,
+	// the images they start from, and what the host keeps for them. 0: half of the memory
+	// of the machine, or of the control group if that is less, and at least 256 MiB.
+	MemoryBudget int64
 }
 
 // Runtime compiles modules and keeps the compiled ones that are in use. Make it with
@@ -102,6 +106,11 @@ type Runtime struct {
 	stop    context.CancelFunc
 	turns   chan struct{} // a token per compilation at a time
 	flights sync.WaitGroup
+
+	budget    *budget
+	pool      *pool
+	slots     slots
+	memoryUse memoryUse
 
 	reclaiming sync.Mutex // held while memory is given back
 
@@ -120,8 +129,9 @@ func Open(o Options) (*Runtime, error) {
 	r := &Runtime{
 		log: o.Log, egress: o.Egress, cache: cache, timeout: o.CompileTimeout,
 		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/compileWorkers)),
-		modules: map[string]*Module{},
+		modules: map[string]*Module{}, pool: newPool(), slots: newSlots(o.MemoryBudget),
 	}
+	r.budget = &budget{limit: o.MemoryBudget, evict: r.pool.evict}
 	r.alive, r.stop = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -132,6 +142,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CompileTimeout <= 0 {
 		o.CompileTimeout = DefaultCompileTimeout
+	}
+	if o.MemoryBudget <= 0 {
+		o.MemoryBudget = machineBudget()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -156,6 +169,19 @@ func (r *Runtime) Close(ctx context.Context) error {
 	}
 	return nil
 }
+
+// fly runs f in the background, unless the runtime is closed.
+func (r *Runtime) fly(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.flights.Go(f)
+	}
+	return !r.closed
+}
+
+// startTimeout bounds the start of a guest that no caller waits for alone.
+func (r *Runtime) startTimeout() time.Duration { return r.timeout / 3 }
 
 // landed waits until no compilation runs. One function is compiled without looking at
 // the context, which takes seconds at the worst.

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/secret"
 	"github.com/hermes-runtime/hermes/runtime/tool"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
 	enc "github.com/hermes-runtime/hermes/wasmtools/module/moduletest"
 )
 
@@ -175,6 +176,9 @@ func TestEnvironment(t *testing.T) {
 	each(t, Spec{Name: "renamed", InModule: "inner", Env: map[string]secret.Value{"UNITS": secret.New("metric"), "EMPTY": secret.New("")}}, func(t *testing.T, tl *Tool) {
 		got, err := invoke(t.Context(), t, tl, `{"do":"env"}`)
 		want := `["EMPTY=","HERMES_ABI=1","HERMES_CALL_ID=call-1","HERMES_TOOL=inner","UNITS=metric"]`
+		if tl.report.ABI == module.Reactor { // it may keep its environment from call to call
+			want = `["EMPTY=","HERMES_ABI=1","HERMES_TOOL=inner","UNITS=metric"]`
+		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
