@@ -58,7 +58,7 @@ func (h *helpers) get(kind helperKind, arg uint32) uint32 {
 	if i, ok := h.index[key]; ok {
 		return i
 	}
-	i := h.first + uint32(len(h.list))
+	i := h.first + u32(len(h.list))
 	h.index[key] = i
 	h.list = append(h.list, h.build(key))
 	return i

@@ -152,6 +152,7 @@ func (w *writer) bulk(in *binary.Instr) {
 		w.charged(in, chargeElements, w.m.helpers.tableMax, 0)
 	case binary.OpTableInit, binary.OpTableCopy, binary.OpTableFill:
 		w.charged(in, chargeElements, w.m.helpers.tableMax, 0)
+	default:
 	}
 }
 

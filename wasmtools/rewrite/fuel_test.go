@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
@@ -72,6 +71,12 @@ func newMachine(t testing.TB, cfg wazero.RuntimeConfig, wasm []byte, o rewrite.O
 	r := wazero.NewRuntimeWithConfig(ctx, cfg)
 	t.Cleanup(func() { r.Close(context.Background()) })
 	m.link(t, r)
+	_, err := r.NewHostModuleBuilder("hermes_test").NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(func(context.Context, api.Module, []uint64) {}), nil, nil).
+		Export("nothing").Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	res, err := rewrite.Rewrite(wasm, o)
 	if err != nil {
 		t.Fatal(err)
@@ -112,9 +117,9 @@ func TestCharge(t *testing.T) {
 		"loop ten times":       {enc.Func{Body: loop(countDown)}, 10, 1 + 50},
 		"empty loop":           {enc.Func{Body: loop()}, 0, 1 + 1},
 		"inner loop":           {enc.Func{Body: loop(loop(slices.Repeat([]byte{1}, 32)))}, 0, 1 + 3 + 32},
-		"signature":            {enc.Func{Results: eight, Body: slices.Repeat(enc.Const(0), 8)}, 0, 10},
+		"signature":            {enc.Func{Results: eight, Body: slices.Repeat(enc.Const(0), 8)}, 0, 9},
 		"host call":            {enc.Func{Body: cat(0x10, 0)}, 0, 100},
-		"fib 20":               {fib(1), 20, 306467},
+		"fib 20":               {fib(1), 20, 306_474},
 		"fill of known length": {enc.Func{Body: cat(enc.Const(0), enc.Const(0), enc.Const(160), 0xfc, 11, 0)}, 0, 14},
 		"fill":                 {enc.Func{Body: cat(enc.Const(0), enc.Const(0), get(0), 0xfc, 11, 0)}, 160, 14},
 		"long fill":            {enc.Func{Body: cat(enc.Const(0), enc.Const(0), get(0), 0xfc, 11, 0)}, 3<<20 + 16, 4 + 3<<16 + 1},
@@ -181,10 +186,10 @@ func TestEnds(t *testing.T) {
 		"inside of if":       funcs(body(enc.Const(1), opIf, void, forever(), opEnd)),
 		"inside of else":     funcs(body(enc.Const(0), opIf, void, opElse, forever(), opEnd)),
 		"loop with results":  funcs(body(opLoop, enc.I32, 0x0c, 0, opEnd, enc.Drop)),
-		"recursion twice":    funcs(body(enc.Call(1), enc.Call(1)), deep(1, 60)),
-		"mutual recursion":   funcs(body(enc.Call(1)), body(enc.Call(2)), body(enc.Call(1))),
+		"recursion twice":    funcs(deep(0)),
+		"mutual recursion":   funcs(body(enc.Call(1)), body(enc.Call(0))),
 		"call_indirect":      withTable(funcs(body(enc.Const(0), 0x11, 0, 0))),
-		"fill":               funcs(enc.Func{Params: []byte{enc.I32}, Body: forever(huge)}),
+		"fill":               funcs(enc.Func{Locals: enc.Vec([]byte{1, enc.I32}), Body: forever(enc.Const(16<<20), set(0), huge)}),
 		"grow that fails":    funcs(body(forever(enc.Const(65535), 0x40, 0, enc.Drop))),
 		"host calls":         withHost(forever(0x10, 0)),
 		"unreachable inside": funcs(body(opBlock, void, forever(), 0, opEnd)),
@@ -196,7 +201,7 @@ func TestEnds(t *testing.T) {
 				vm.budget = 5 * quantum
 				args := make([]uint64, len(m.Funcs[0].Params))
 				for i := range args {
-					args[i] = 16 << 20
+					args[i] = 60 // 2^60 calls; fills of 60 bytes
 				}
 				_, units, err := vm.call(t, "f", args...)
 				if overflow := err != nil && strings.Contains(err.Error(), "stack overflow"); !errors.Is(err, errExhausted) && !overflow {
@@ -209,10 +214,10 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// deep calls itself twice until a parameter is used up: 2^n calls, n deep.
-func deep(self, n int) enc.Func {
-	_ = n
-	return enc.Func{}
+// deep calls itself twice, n deep, when it has the index self: 2^n calls without a loop.
+func deep(self int) enc.Func {
+	again := cat(get(0), enc.Const(1), i32Sub, 0x10, self)
+	return enc.Func{Params: []byte{enc.I32}, Body: cat(get(0), opIf, void, again, again, opEnd)}
 }
 
 func withHost(body []byte) enc.Module {
@@ -221,5 +226,3 @@ func withHost(body []byte) enc.Module {
 		Funcs:   []enc.Func{{Export: "f", Body: body}},
 	}
 }
-
-var _ = cmp.Diff

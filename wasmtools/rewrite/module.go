@@ -13,15 +13,14 @@ type module struct {
 	sections []binary.Section
 	byID     [binary.SecDataCount + 1]binary.Section // without custom sections; End 0: absent
 
-	types       []signature
-	functions   []uint32 // types of all functions, imported ones first
-	imported    uint32   // functions; the fuel import comes behind them
-	globals     []globalType
-	pages       uint32 // the least of the memory
-	ownMemory   bool
-	exportNames map[string]bool
-	start       uint32 // the start function, if there is a section for it
-	segments    []segment
+	types     []signature
+	functions []uint32 // types of all functions, imported ones first
+	imported  uint32   // functions; the fuel import comes behind them
+	globals   []globalType
+	pages     uint32 // the least of the memory
+	ownMemory bool
+	start     uint32 // the start function, if there is a section for it
+	segments  []segment
 
 	meter   meter
 	helpers helpers

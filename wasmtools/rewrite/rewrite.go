@@ -71,9 +71,11 @@ const Version = 1
 const (
 	// FuelGlobal is the export of the fuel: a mutable i64 that starts at 0.
 	FuelGlobal = "__hermes_fuel"
-	// FuelModule and FuelFunc name the import, of type () -> (), that is called when the
-	// fuel is below 0. It must set the fuel to 0 or more before it returns.
-	FuelModule, FuelFunc = "hermes_fuel", "out"
+	// FuelModule is the module of the one import that is added.
+	FuelModule = "hermes_fuel"
+	// FuelFunc is its name. It has the type () -> () and is called when the fuel is below
+	// 0. It must set the fuel to 0 or more before it returns.
+	FuelFunc = "out"
 
 	reserved    = "__hermes_"
 	startExport = "__hermes_start"

@@ -34,6 +34,11 @@ type Module struct {
 	Start   *int   // index of the start function, imports counted
 	Tables  []byte // body of the table section
 	Globals []byte // body of the global section
+	// Elements is the body of the element section.
+	Elements []byte
+	// Segments is the body of the data section, instead of Data; a data count stands
+	// before the code.
+	Segments []byte
 	// Extra are sections that are appended, encoded.
 	Extra [][]byte
 }
@@ -77,7 +82,16 @@ func (m Module) Bytes() []byte {
 	if m.Start != nil {
 		add(8, U(*m.Start))
 	}
+	if m.Elements != nil {
+		add(9, m.Elements)
+	}
+	if m.Segments != nil {
+		add(12, m.Segments[:uvarint(m.Segments)])
+	}
 	add(10, Vec(code...))
+	if m.Segments != nil {
+		add(11, m.Segments)
+	}
 	if m.Data != "" {
 		add(11, Vec(slices.Concat([]byte{0}, Const(0), []byte{0x0b}, U(len(m.Data)), []byte(m.Data))))
 	}
@@ -103,6 +117,12 @@ func Custom(name string, body []byte) []byte { return Section(0, slices.Concat(N
 
 // Vec encodes a vector of encoded elements.
 func Vec(items ...[]byte) []byte { return slices.Concat(U(len(items)), slices.Concat(items...)) }
+
+// uvarint is the length of the number that b begins with.
+func uvarint(b []byte) int {
+	_, n := binary.Uvarint(b)
+	return n
+}
 
 // U encodes an unsigned number.
 func U(n int) []byte { return binary.AppendUvarint(nil, uint64(n)) } //nolint:gosec // of tests
