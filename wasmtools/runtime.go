@@ -2,31 +2,62 @@
 // declaration grants, and nothing else.
 //
 // It owns wazero, the compile cache and every guest instance. It does not read
-// configuration (provision does), does not judge calls (dispatch does) and does not parse
-// modules (package module does).
+// configuration (provision does), does not judge calls (dispatch does), does not parse
+// modules (package module does) and does not change them (package rewrite does).
 //
-//	bytes ── identify ── preflight ── rewrite ── compile ── describe ──> Module
-//	                                                                       │ Bind(Spec)
-//	                                                                       v
-//	                        instance per call <── Call(arguments) ──────  Tool
+//	bytes ── preflight ── rewrite ── compile ── describe ──> Module
+//	                                                           │ Bind(Spec)
+//	                                                           v
+//	          pool <── instances <── snapshot <── start ───── Tool <── Call(arguments)
 //
 // A [Module] is compiled once per content and shared by all declarations that name it. A
 // [Tool] is one declaration of it with its grants and limits.
 //
-// # Memory limits
+// # Isolation
 //
-// wazero has one memory limit per runtime and bakes nothing of it into the code. Limits
-// belong to declarations, though, and two declarations of one module should not cost two
-// compilations. So the linear memory of an instance comes from an allocator of ours, which
-// is handed over with the call, refuses to grow beyond the declaration's limit, and maps
-// the memory outside the Go heap: growing copies nothing and costs no garbage collection.
+// Every call finds the guest as it is right after it was started, whatever calls before
+// it did. With [Snapshot] the guest is started once for each Tool, by the first call and
+// for all: start function, _initialize, and one hermes_describe, so that what a language's
+// runtime sets up lazily is set up. Memory and mutable globals are kept as they are then,
+// and a call gets an instance that has them. Afterwards the instance is put back into that
+// state and waits in the pool, for calls on behalf of the same principal. It is discarded
+// instead if it trapped, exited or was cut short, if its memory grew, if it left files open
+// or changed its standard descriptors, and after 1,000 calls. With [Fresh] each call starts
+// an instance of its own: commands, modules whose tables or segments change, and guests
+// that use a mount or a granted capability while they start.
+//
+// So a guest that draws random numbers while it starts, to seed a generator or the hashing
+// of maps, draws them once: math/rand of Go gives the same values in every call.
+// Random numbers and clocks of the host are real in every call (crypto/rand, time.Now). A
+// guest that cannot live with that is declared with isolation = "fresh".
+//
+// # Fuel
+//
+// The rewriter makes guests count what they do, in units that depend on the module and its
+// input alone; see package rewrite for the charges. [Limits].Fuel bounds the units of one
+// call; without it the time of the call is the bound. Starting a guest for a snapshot has
+// the same bound of its own, and starting a fresh one counts as part of the call.
+//
+// # Memory
+//
+// The linear memory of an instance comes from an allocator of ours, which refuses to grow
+// beyond the declaration's limit and maps the memory outside the Go heap: growing copies
+// nothing and costs no garbage collection. All linear memories, the images that they start
+// from and the answers that the host keeps for guests are reserved in one budget
+// ([Options].MemoryBudget), by their size and not by what is touched. When it is short idle
+// instances go first, longest idle first; then calls fail with kind Unavailable, and
+// memory.grow gives -1. Nothing waits for memory.
+//
+// The stack of a guest is the engine's, which lets it grow to about 128 MiB and cannot be
+// told otherwise. Therefore no more guests run at once than fit into the budget with such a
+// stack, nor more than 1,024; at least two for each processor. More calls wait, within
+// their time. A guest that is called by another one, through a tool, does not wait.
 //
 // # Invariants
 //
 //   - A guest reaches files, network and environment only by a grant of its declaration.
 //     Nothing of the host's environment, working directory or streams is visible.
-//   - Every call has an instance of its own, which is gone when the call returns, with its
-//     memory and its files.
+//   - No call finds anything of another call, and no instance serves two principals.
 //   - Sizes, offsets and handles that come from a guest are checked before use; a pointer
 //     outside its memory ends the call.
 //   - What a guest writes is bounded; going over ends the call with kind TooLarge.
@@ -35,14 +66,18 @@
 //
 // # Time
 //
-// A call ends with its context: at the head of every loop of the guest, after some
-// milliseconds of calls without a loop, in every wait of the host, and before its result
-// is believed.
+// A call ends with its context: after a quantum of fuel, which is some milliseconds, in
+// every wait of the host, before and after every host function that takes long, and before
+// its result is believed.
+//
+// A guest that does not start is not started again at once: the pause is 100 ms after the
+// first failure and doubles up to 30 s, for that Tool. Calls in a pause fail with kind
+// Unavailable.
 //
 // # Concurrency
 //
 // Runtime, Module and Tool are safe for concurrent use. A module's code is unmapped when
-// the last of its holders, running calls included, is gone.
+// the last of its holders, running calls included, is gone. Instances have no goroutines.
 //
 // # Errors
 //

@@ -29,7 +29,12 @@
 //	{"tool":"…","arguments":{…},
 //	 "call":{"id","agent","session","run","deadline_ms","idempotency_key"}}
 //
-// where deadline_ms is the time left when the call started, and absent without a limit.
+// The host may start a reactor once (start function, _initialize, one hermes_describe) and
+// begin every call with the state that it had then. Its environment has what is granted and
+// the names below except EnvCallID. What it does at the start may not depend on the call, and
+// hermes_describe is the place to set up what every call needs.
+//
+// In the input deadline_ms is the time left when the call started, and absent without a limit.
 // Output and log have limits, and going over one ends the call whatever the guest does then.
 //
 // # Frames
@@ -112,7 +117,7 @@ const (
 // FuncExtismHTTP is the function of ModuleExtism that needs a grant of http.
 const FuncExtismHTTP = "http_request"
 
-// Names of the environment of a command.
+// Names of the environment. EnvCallID is for commands: a reactor finds the call in its input.
 const (
 	EnvTool   = "HERMES_TOOL"
 	EnvCallID = "HERMES_CALL_ID"
