@@ -294,10 +294,15 @@ func (c *call) faulty(err error, format string, args ...any) error {
 }
 
 func (c *call) memoryHint() string {
-	switch {
-	case c.denied == overBudget:
+	why := c.denied
+	if why == notDenied && c.extism != nil {
+		why = c.extism.mem.denied
+	}
+	switch why {
+	case notDenied:
+	case overBudget:
 		return " (it asked for more memory than there is for tools now)"
-	case c.denied == overLimit || c.extism != nil && c.extism.mem.denied:
+	case overLimit:
 		return fmt.Sprintf(" (it asked for more memory than its limit of %s)", bytesText(c.tool.limits.Memory))
 	}
 	return ""

@@ -93,27 +93,23 @@ func (c *call) shared() *extismCall {
 	return c.extism
 }
 
-// roomy is the memory of blocks, about to grow: they may take what the module's own
-// memory leaves of the limit.
-func (c *call) roomy(mem memory) *extismMemory {
+// grow lets f make blocks. They may take what the module's own memory leaves of the
+// limit, and that may then grow into what they leave.
+func (c *call) grow(f func(m *extismMemory)) {
 	m := &c.shared().mem
-	m.limit = c.tool.limits.Memory - mem.bytes()
-	return m
-}
-
-// bytes is the size of the memory; a module may have none.
-func (m memory) bytes() int64 {
-	if m.Memory == nil {
-		return 0
+	m.limit, m.reserve = c.tool.limits.Memory, c.reserve
+	if c.in == nil {
+		f(m)
+		return
 	}
-	pages, _ := m.Grow(0) // Size has 32 bits, one too few
-	return int64(pages) * module.PageSize
+	m.limit -= c.in.memory.size
+	f(m)
+	c.in.memory.beside = m.used
 }
 
 const (
-	badOffset   = trap("the module passed an offset outside of the blocks it has")
-	badInput    = trap("the module read beyond its input")
-	endedInHost = trap("the call ended")
+	badOffset = trap("the module passed an offset outside of the blocks it has")
+	badInput  = trap("the module read beyond its input")
 )
 
 // span is the n bytes at p, or the end of the call.
@@ -145,8 +141,8 @@ func (x *extismCall) take(p uint64) []byte {
 }
 
 // give makes b a block of the plug-in, which then owns b.
-func (c *call) give(mem memory, b []byte) uint64 {
-	at, err := c.lend(mem, b)
+func (c *call) give(b []byte) uint64 {
+	at, err := c.lend(b)
 	if err != nil {
 		panic(err)
 	}
@@ -154,19 +150,22 @@ func (c *call) give(mem memory, b []byte) uint64 {
 }
 
 // lend is give outside of a host function.
-func (c *call) lend(mem memory, b []byte) (uint64, error) {
-	at, ok := c.roomy(mem).put(b)
-	if !ok {
-		return 0, fault.New(fault.TooLarge, "the tool needs more memory than its limit of %s", bytesText(c.tool.limits.Memory))
-	}
-	return at, nil
+func (c *call) lend(b []byte) (at uint64, err error) {
+	c.grow(func(m *extismMemory) {
+		if len(b) == 0 || m.fits(uint64(len(b))) {
+			at = m.add(b)
+			return
+		}
+		err = fault.New(fault.TooLarge, "the tool needs more memory than its limit of %s", bytesText(c.tool.limits.Memory))
+		if m.denied == overBudget {
+			err = unmapped(errNoRoom)
+		}
+	})
+	return at, err
 }
 
-func extismAlloc(c *call, mem memory, p []uint64) {
-	if c.ctx.Err() != nil { // clearing a large block takes long enough to look
-		panic(endedInHost)
-	}
-	p[0] = c.roomy(mem).alloc(p[0])
+func extismAlloc(c *call, _ memory, p []uint64) {
+	c.grow(func(m *extismMemory) { p[0] = m.alloc(p[0]) })
 }
 
 func extismFree(c *call, _ memory, p []uint64) { c.shared().mem.free(p[0]) }
@@ -234,7 +233,7 @@ func extismOutputSet(c *call, _ memory, p []uint64) {
 	out := x.part(p[0], p[1])
 	if int64(len(out.b)) > c.tool.limits.Output {
 		c.output.take(len(out.b))
-		panic(endedInHost)
+		c.look()
 	}
 	x.output = out
 }
@@ -255,19 +254,19 @@ func extismReset(c *call, _ memory, _ []uint64) {
 }
 
 // extismConfigGet answers with a granted variable. The key stays the plug-in's.
-func extismConfigGet(c *call, mem memory, p []uint64) {
+func extismConfigGet(c *call, _ memory, p []uint64) {
 	x := c.shared()
 	v, ok := c.tool.env[string(x.read(p[0]))]
 	if !ok {
 		p[0] = 0
 		return
 	}
-	p[0] = c.give(mem, []byte(v.Open()))
+	p[0] = c.give([]byte(v.Open()))
 }
 
-func extismVarGet(c *call, mem memory, p []uint64) {
+func extismVarGet(c *call, _ memory, p []uint64) {
 	x := c.shared()
-	p[0] = c.give(mem, append([]byte(nil), x.vars[string(x.take(p[0]))]...))
+	p[0] = c.give(append([]byte(nil), x.vars[string(x.take(p[0]))]...))
 }
 
 // extismVarSet keeps a value; a value of offset 0 removes it.

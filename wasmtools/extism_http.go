@@ -20,7 +20,8 @@ type extismRequest struct {
 // extismHTTPRequest sends one request under a grant. There is no way to tell a plug-in
 // that a request was refused or failed, only that its answer was empty, which most would
 // take for an answer: so that ends the call, and the caller learns why.
-func extismHTTPRequest(c *call, mem memory, p []uint64) {
+func extismHTTPRequest(c *call, _ memory, p []uint64) {
+	c.onlyInCall("sends requests while it starts")
 	x := c.shared()
 	x.status, x.header = 0, nil
 	head, body := x.read(p[0]), x.read(p[1])
@@ -36,7 +37,7 @@ func extismHTTPRequest(c *call, mem memory, p []uint64) {
 		c.log.Info("guest request failed", "err", err)
 		panic(err)
 	}
-	at := c.give(mem, res.Body)
+	at := c.give(res.Body)
 	x.mem.free(p[0])
 	x.mem.free(p[1])
 	x.status, p[0] = res.Status, at
@@ -79,7 +80,7 @@ func extismHTTPStatus(c *call, _ memory, p []uint64) { p[0] = uint64(c.shared().
 
 // extismHTTPHeaders answers with the header of the last response, a JSON object with
 // names in lower case.
-func extismHTTPHeaders(c *call, mem memory, p []uint64) {
+func extismHTTPHeaders(c *call, _ memory, p []uint64) {
 	x := c.shared()
-	p[0] = c.give(mem, append([]byte(nil), x.header...))
+	p[0] = c.give(append([]byte(nil), x.header...))
 }

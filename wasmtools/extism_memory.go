@@ -19,8 +19,11 @@ import (
 type extismMemory struct {
 	limit  int64 // bytes that the blocks may take, with what it costs to keep them
 	used   int64
-	freed  int64 // of used
-	denied bool  // a block was refused
+	freed  int64  // of used
+	denied denial // why a block was refused last
+
+	reserve  func(bytes int64) bool // takes of what all guests may have together
+	reserved int64
 
 	blocks []extismBlock // ascending
 	last   int           // index of the block found last
@@ -38,6 +41,7 @@ const (
 	extismAlign    = 16
 	extismOverhead = 64 // bytes a block costs beside its content
 	extismFew      = 1 << 10
+	extismStep     = 1 << 16 // bytes that are reserved at once
 )
 
 // extismCost is what a block of n bytes takes of the limit.
@@ -50,39 +54,50 @@ func (m *extismMemory) alloc(n uint64) uint64 {
 		return 0
 	}
 	if !m.fits(n) {
-		m.denied = true
 		return 0
 	}
 	return m.add(make([]byte, n))
-}
-
-// put makes b a block without copying it. It gives 0 for an empty one, and false when
-// there is no room.
-func (m *extismMemory) put(b []byte) (uint64, bool) {
-	if len(b) == 0 {
-		return 0, true
-	}
-	if !m.fits(uint64(len(b))) {
-		m.denied = true
-		return 0, false
-	}
-	return m.add(b), true
 }
 
 // fits makes room for n bytes if it can. Of many blocks, freed ones are swept only when
 // they are a sixteenth of the limit: a plug-in cannot make every allocation a long one.
 func (m *extismMemory) fits(n uint64) bool {
 	if m.limit <= 0 || n > uint64(m.limit) {
+		m.denied = overLimit
 		return false
 	}
 	cost := extismCost(int(n)) //nolint:gosec // n is at most the limit
 	if m.used+cost > m.limit && (m.freed >= m.limit/16 || len(m.blocks) < extismFew) {
 		m.sweep()
 	}
-	return m.used+cost <= m.limit
+	if m.used+cost > m.limit {
+		m.denied = overLimit
+		return false
+	}
+	return m.promised(m.used + cost)
 }
 
+// promised says whether blocks may take n bytes of what there is for all guests.
+func (m *extismMemory) promised(n int64) bool {
+	more := n - m.reserved
+	if more <= 0 {
+		return true
+	}
+	more = (more + extismStep - 1) / extismStep * extismStep
+	if !m.reserve(more) {
+		m.denied = overBudget
+		return false
+	}
+	m.reserved += more
+	return true
+}
+
+// add makes b a block without copying it, for which there must be room. An empty one is
+// none.
 func (m *extismMemory) add(b []byte) uint64 {
+	if len(b) == 0 {
+		return 0
+	}
 	at := max(m.next, extismFirst)
 	m.blocks = append(m.blocks, extismBlock{at: at, b: b})
 	m.used += extismCost(len(b))

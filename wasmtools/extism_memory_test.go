@@ -15,7 +15,7 @@ import (
 
 // TestExtismMemory: blocks keep their offsets and content, and come back when freed.
 func TestExtismMemory(t *testing.T) {
-	m := extismMemory{limit: 10_000}
+	m := extismMemory{limit: 10_000, reserve: func(int64) bool { return true }}
 	a, b := m.alloc(100), m.alloc(1)
 	if a == 0 || b <= a || a%8 != 0 || b%8 != 0 || m.used != extismCost(100)+extismCost(1) {
 		t.Fatalf("blocks at %d and %d, %d used", a, b, m.used)
@@ -35,10 +35,10 @@ func TestExtismMemory(t *testing.T) {
 	if c := m.alloc(9_800); c <= b || m.span(a, 1) != nil || m.freed != 0 {
 		t.Errorf("block at %d, %d freed: the freed one should have made room", c, m.freed)
 	}
-	if m.denied {
+	if m.denied != notDenied {
 		t.Error("nothing was refused")
 	}
-	if c, ok := m.put(make([]byte, 100)); ok || c != 0 || !m.denied {
+	if c := m.alloc(100); c != 0 || m.denied != overLimit {
 		t.Errorf("block at %d over the limit", c)
 	}
 	m.reset()
@@ -50,7 +50,7 @@ func TestExtismMemory(t *testing.T) {
 // TestExtismMemoryBounded: what the host really holds for many small blocks stays near
 // the limit.
 func TestExtismMemoryBounded(t *testing.T) {
-	m := extismMemory{limit: 16 << 20}
+	m := extismMemory{limit: 16 << 20, reserve: func(int64) bool { return true }}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -180,7 +180,7 @@ func (m *model) holds(t *testing.T) {
 		}
 		got[b.at] = b.b
 	}
-	if used != mem.used || freed != mem.freed || used > m.c.tool.limits.Memory {
+	if used != mem.used || freed != mem.freed || used > m.c.tool.limits.Memory || used > mem.reserved {
 		t.Fatalf("%d used, %d freed; the blocks say %d, %d", mem.used, mem.freed, used, freed)
 	}
 	if diff := cmp.Diff(m.live, got); diff != "" {
@@ -207,10 +207,16 @@ func FuzzExtismHost(f *testing.F) {
 		if len(data) > 1<<12 {
 			t.Skip()
 		}
-		tl := &Tool{inModule: "x", limits: DefaultLimits(), log: new(logs).logger(), env: map[string]secret.Value{"": secret.New("value")}}
+		rt := &Runtime{budget: &budget{limit: 1 << 20}}
+		tl := &Tool{instances: instances{rt: rt}, inModule: "x", limits: DefaultLimits(), log: new(logs).logger(), env: map[string]secret.Value{"": secret.New("value")}}
 		tl.limits.Memory = 4 << 10
 		m := &model{c: newCall(t.Context(), tl, nil), live: map[uint64][]byte{}}
-		defer m.c.stop(nil)
+		defer func() {
+			m.c.end()
+			if rt.budget.used != 0 {
+				t.Errorf("%d bytes of the budget are not given back", rt.budget.used)
+			}
+		}()
 		for ; len(data) >= 13; data = data[13:] {
 			h := funcs[int(data[0])%len(funcs)]
 			args := []uint64{

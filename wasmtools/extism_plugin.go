@@ -172,7 +172,19 @@ func pluginJSON(v any) ([]byte, error) {
 
 // runPlugin calls one export with an input. What it left is in c.shared().
 func (c *call) runPlugin(name string, input []byte) error {
-	code, err := c.invokePlugin(name, input)
+	var code int32
+	err := c.run(func(mod api.Module) (err error) {
+		code, err = c.enterPlugin(mod, name, input)
+		return err
+	})
+	return c.pluginError(code, err)
+}
+
+// pluginError is what comes of a call that ended with a code or an error.
+func (c *call) pluginError(code int32, err error) error {
+	if exit, ok := errors.AsType[*sys.ExitError](err); ok && exit.ExitCode() == 0 {
+		err = nil
+	}
 	if cut := c.ended(); cut != nil {
 		return cut
 	}
@@ -191,22 +203,16 @@ func (c *call) runPlugin(name string, input []byte) error {
 	return fault.New(fault.Invalid, "%s%s", said, c.memoryHint())
 }
 
-// invokePlugin calls an export.
-func (c *call) invokePlugin(name string, input []byte) (code int32, err error) {
-	err = c.run(func(mod api.Module) error {
-		at, err := c.lend(memory{mod.Memory()}, input)
-		if err != nil {
-			return err
-		}
-		c.shared().input = extismRange{at, input}
-		res, err := mod.ExportedFunction(name).Call(c.ctx)
-		if len(res) > 0 {
-			code = api.DecodeI32(res[0])
-		}
-		return err
-	})
-	if exit, ok := errors.AsType[*sys.ExitError](err); ok && exit.ExitCode() == 0 {
-		err = nil
+// enterPlugin calls an export of an instance.
+func (c *call) enterPlugin(mod api.Module, name string, input []byte) (code int32, err error) {
+	at, err := c.lend(input)
+	if err != nil {
+		return 0, err
+	}
+	c.shared().input = extismRange{at, input}
+	res, err := mod.ExportedFunction(name).Call(c.ctx)
+	if len(res) > 0 {
+		code = api.DecodeI32(res[0])
 	}
 	return code, err
 }
@@ -234,25 +240,43 @@ func startPlugin(ctx context.Context, mod api.Module) error {
 	return nil
 }
 
-// describePlugin asks a hyper-mcp plug-in for its tools. A plain one has no way to tell.
-func (c *call) describePlugin() ([]byte, error) {
-	var name string
-	var input []byte
-	switch pluginShapeOf(&c.program.report) {
+// pluginList is the export by which a plug-in lists its tools; a plain one has none.
+func pluginList(rep *module.Report) string {
+	switch pluginShapeOf(rep) {
 	case hyperPlugin1:
-		name = hyperList1
+		return hyperList1
 	case hyperPlugin2:
-		name = hyperList2
-		in, err := pluginJSON(map[string]any{"context": newHyperContext(abi.ArgDescribe)})
-		if err != nil {
-			return nil, err
-		}
-		input = in
+		return hyperList2
 	case plainPlugin:
+	}
+	return ""
+}
+
+// describePlugin asks a plug-in for its tools, and gives them as a descriptor.
+func (c *call) describePlugin() ([]byte, error) {
+	name := pluginList(&c.program.report)
+	if name == "" {
 		return nil, nil
 	}
-	if err := c.runPlugin(name, input); err != nil {
+	var code int32
+	err := c.run(func(mod api.Module) (err error) {
+		code, err = c.listTools(mod)
+		return err
+	})
+	if err := c.pluginError(code, err); err != nil {
 		return nil, fmt.Errorf("calling %s: %s", name, fault.Message(err))
 	}
 	return mcpDescriptor(c.shared().output.b)
+}
+
+// listTools calls the export that lists tools.
+func (c *call) listTools(mod api.Module) (code int32, err error) {
+	name := pluginList(&c.program.report)
+	var input []byte
+	if name == hyperList2 {
+		if input, err = pluginJSON(map[string]any{"context": newHyperContext(abi.ArgDescribe)}); err != nil {
+			return 0, err
+		}
+	}
+	return c.enterPlugin(mod, name, input)
 }

@@ -48,9 +48,9 @@ func hyperTaken(c *call, _ memory, p []uint64) { c.shared().take(p[0]) }
 
 // hyperAnswer answers every request with the same JSON.
 func hyperAnswer(answer string) func(*call, memory, []uint64) {
-	return func(c *call, mem memory, p []uint64) {
+	return func(c *call, _ memory, p []uint64) {
 		c.shared().take(p[0])
-		p[0] = c.give(mem, []byte(answer))
+		p[0] = c.give([]byte(answer))
 	}
 }
 
@@ -92,7 +92,7 @@ func hyperLevel(level string) slog.Level {
 }
 
 // hyperRoots lists the granted directories by the paths that the plug-in sees.
-func hyperRoots(c *call, mem memory, p []uint64) {
+func hyperRoots(c *call, _ memory, p []uint64) {
 	type root struct {
 		URI  string `json:"uri"`
 		Name string `json:"name"`
@@ -105,7 +105,7 @@ func hyperRoots(c *call, mem memory, p []uint64) {
 	if err != nil {
 		panic(err)
 	}
-	p[0] = c.give(mem, b)
+	p[0] = c.give(b)
 }
 
 // hyperProgress passes a report on. Without a grant it goes nowhere: a notification has

@@ -21,7 +21,9 @@ type linear struct {
 	budget *budget
 	image  *image // nil: all zero at the start
 	mapped []byte
+	limit  int64
 	size   int64  // bytes handed out
+	beside int64  // bytes of the limit that the host uses for the guest
 	held   int64  // bytes reserved in the budget
 	denied denial // why growth was refused last
 }
@@ -38,7 +40,7 @@ const (
 // newLinear maps memory for a module that declares d and may have limit bytes. It begins
 // as the image, which the memory keeps a reference to.
 func newLinear(d *module.Memory, limit int64, im *image, b *budget) (*linear, error) {
-	l := &linear{budget: b}
+	l := &linear{budget: b, limit: limit}
 	if d == nil {
 		return l, nil
 	}
@@ -93,7 +95,7 @@ func (l *linear) Allocate(_, _ uint64) experimental.LinearMemory { return l }
 // Reallocate gives the first bytes, or nil over the limit or the budget: memory.grow
 // then gives -1.
 func (l *linear) Reallocate(bytes uint64) []byte {
-	if bytes > uint64(len(l.mapped)) {
+	if bytes > uint64(len(l.mapped)) || l.beside > 0 && int64(bytes)+l.beside > l.limit { //nolint:gosec // at most 4 GiB
 		l.denied = overLimit
 		return nil
 	}
@@ -117,7 +119,7 @@ func (l *linear) Free() {}
 
 // reset makes the memory what it was at the start. It must not have grown.
 func (l *linear) reset() error {
-	l.denied = notDenied
+	l.denied, l.beside = notDenied, 0
 	if l.image == nil || len(l.mapped) == 0 {
 		return nil
 	}

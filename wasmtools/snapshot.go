@@ -137,7 +137,7 @@ func (t *Tool) take(wait *taking) {
 // capture starts a guest, warms it up by asking for its description, and takes it as it
 // stands then. A guest that cannot describe itself is taken unwarmed.
 func (t *Tool) capture() (*snapshot, error) {
-	warm := t.report.DescriptorErr == nil && t.report.HasFunc(abi.ExportDescribe, module.Func(0, true))
+	warm := t.report.DescriptorErr == nil && describes(t.report)
 	s, err := t.captureOnce(warm)
 	if _, ok := errors.AsType[*warmError](err); ok {
 		s, err = t.captureOnce(false)
@@ -163,7 +163,7 @@ func (t *Tool) captureOnce(warm bool) (*snapshot, error) {
 	var s *snapshot
 	err := c.run(func(mod api.Module) (err error) {
 		if warm {
-			if _, err := mod.ExportedFunction(abi.ExportDescribe).Call(c.ctx); err != nil {
+			if err := c.warmUp(mod); err != nil {
 				return &warmError{err}
 			}
 		}
@@ -177,18 +177,40 @@ func (t *Tool) captureOnce(warm bool) (*snapshot, error) {
 	return nil, c.unstarted(err)
 }
 
+// describes says whether a guest can be asked to describe itself before a call.
+func describes(rep *module.Report) bool {
+	switch rep.ABI {
+	case module.Reactor:
+		return rep.HasFunc(abi.ExportDescribe, module.Func(0, true))
+	case module.Extism:
+		return pluginList(rep) != ""
+	case module.Command, module.None:
+	}
+	return false
+}
+
+// warmUp asks the guest to describe itself, for what it sets up by that.
+func (c *call) warmUp(mod api.Module) error {
+	if c.program.report.ABI == module.Extism {
+		_, err := c.listTools(mod)
+		return err
+	}
+	_, err := mod.ExportedFunction(abi.ExportDescribe).Call(c.ctx)
+	return err
+}
+
 // unstarted is the error of those who wait for a snapshot.
 func (c *call) unstarted(err error) error {
 	_, warm := errors.AsType[*warmError](err)
 	switch {
-	case c.unfit != "":
-		return unfitError(c.unfit)
 	case errors.Is(c.parent.Err(), context.DeadlineExceeded):
 		return fault.Wrap(fault.Unavailable, err, "the tool did not start within %s", c.tool.rt.startTimeout())
 	case c.ended() != nil:
 		return c.ended()
-	case warm:
+	case warm: // also for what must not be kept: it may start without
 		return err
+	case c.unfit != "":
+		return unfitError(c.unfit)
 	}
 	return c.broken(err)
 }
