@@ -137,6 +137,9 @@ type Tool struct {
 	http      []httpGrant
 	files     []FilesGrant
 	env       map[string]secret.Value
+	kv        *KVGrant
+	tools     *ToolsGrant
+	progress  bool
 	warnings  []string
 	closed    sync.Once
 	instances // of the module, and what is known of starting them
@@ -150,6 +153,9 @@ func (m *Module) Bind(s Spec) (*Tool, error) {
 	t, err := m.rt.declare(&m.report, s)
 	if err != nil {
 		return nil, err
+	}
+	if t.kv != nil && m.rt.kv == nil {
+		return nil, &BindError{"No key-value store", "This runtime was built without a store of keys and values, so kv cannot be granted.", "grant.kv"}
 	}
 	if err := m.acquire(); err != nil {
 		return nil, &BindError{Summary: "Module released", Detail: fault.Message(err)}
@@ -170,7 +176,7 @@ func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
 	t.rt = r
 	t.log = r.log.With("tool", string(s.Name))
 	t.nameInModule()
-	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.choosePlugin, t.checkIsolation, t.checkImports} {
+	for _, check := range []func(*Spec) error{t.setLimits, t.setHTTP, t.checkFiles, t.checkEnv, t.choosePlugin, t.checkIsolation, t.setKV, t.setTools, t.setProgress, t.checkImports} {
 		if err := check(&s); err != nil {
 			return nil, err
 		}
@@ -194,8 +200,6 @@ func (t *Tool) Warnings() []string { return t.warnings }
 func (t *Tool) warn(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
-
-func (t *Tool) granted(c module.Capability) bool { return c == module.HTTP && len(t.http) > 0 }
 
 // nameInModule settles which tool of the module is meant.
 func (t *Tool) nameInModule() {
@@ -294,9 +298,7 @@ func (t *Tool) setHTTP(s *Spec) error {
 	if len(t.http) > 0 && t.egress == nil {
 		return &BindError{"No outgoing HTTP", "This runtime was built without outgoing HTTP, so http cannot be granted.", "grant.http"}
 	}
-	if len(t.http) > 0 && !slices.Contains(t.report.Capabilities, module.HTTP) {
-		t.warn("http is granted, but the module does not import hermes_http.")
-	}
+	t.unused(module.HTTP)
 	return nil
 }
 
@@ -383,57 +385,6 @@ func (t *Tool) checkIsolation(*Spec) error {
 		return &BindError{"Invalid isolation", fmt.Sprintf(`isolation is "snapshot" or "fresh", not %q.`, t.isolation), "isolation"}
 	}
 	return nil
-}
-
-// checkImports compares the import list, which is the list of capabilities, with the
-// grants.
-func (t *Tool) checkImports(s *Spec) error {
-	if s.Optional {
-		return nil
-	}
-	var missing []string
-	for _, c := range t.report.Capabilities {
-		if !t.granted(c) {
-			missing = append(missing, t.missing(c))
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return &BindError{Summary: "Capability not granted", Detail: strings.Join(missing, "\n\n")}
-}
-
-func (t *Tool) missing(c module.Capability) string {
-	var imports []string
-	for _, im := range t.report.Imports {
-		if k, ok := im.Capability(); ok && k == c {
-			imports = append(imports, im.String())
-		}
-	}
-	text := fmt.Sprintf("The module imports %s, which needs the capability %q. ", strings.Join(imports, ", "), c)
-	if capabilityFuncs(c) == nil {
-		return text + "This version cannot grant it. If the module works without, set optional = true in the handler block."
-	}
-	return text + "Add to the handler block:\n\n" + t.grantBlock() +
-		"\nor, if the module works without, set optional = true there."
-}
-
-// grantBlock is the http block to add, with the hosts that the module would like.
-func (t *Tool) grantBlock() string {
-	hosts := []string{"https://api.example.com"}
-	if d := t.report.Descriptor; d != nil {
-		for _, w := range d.Wants {
-			if w.Capability == module.HTTP && len(w.Hosts) > 0 {
-				hosts = w.Hosts
-			}
-		}
-	}
-	quoted := make([]string, 0, len(hosts))
-	literal := strings.NewReplacer("${", "$${", "%{", "%%{") // hosts are the module's words
-	for _, h := range hosts {
-		quoted = append(quoted, literal.Replace(fmt.Sprintf("%q", h)))
-	}
-	return "  grant \"http\" {\n    hosts = [" + strings.Join(quoted, ", ") + "]\n  }\n"
 }
 
 // bytesText renders a size as people write limits.

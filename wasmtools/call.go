@@ -43,6 +43,7 @@ type call struct {
 	hostCalls  int
 	extism     *extismCall // nil until an Extism plug-in needs it
 
+	audit  audit
 	mounts mounts
 
 	owner     string // name of the principal
@@ -77,7 +78,7 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	}
 	defer leave()
 	c := newCall(ctx, t, t.module.program)
-	c.id, c.owner = tc.ID, tc.Principal.Name
+	c.id, c.owner, c.audit.of = tc.ID, tc.Principal.Name, tc
 	c.log = t.log.With("call", tc.ID)
 	defer c.end()
 	if err := c.mount(); err != nil {
@@ -119,6 +120,7 @@ func (c *call) end() {
 		c.log.Debug("guest stderr", "text", tail(c.logs.b, maxErrorText))
 	}
 	c.mounts.close()
+	c.audit.close(c.tool.log)
 	c.tool.rt.budget.release(c.reserved)
 	c.tool.stats.fuel.Add(c.units)
 	c.log.Debug("guest ran", "fuel", c.units)

@@ -37,7 +37,7 @@ type program struct {
 // prepare runs the stages from bytes to a program. It is bounded by the compile deadline,
 // which starts when its turn has come.
 func (r *Runtime) prepare(wasm []byte) (*program, error) {
-	rep, err := preflight(wasm)
+	rep, err := r.preflight(wasm)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (r *Runtime) finish(ctx context.Context, rep module.Report, wasm []byte) (*
 }
 
 // preflight refuses what the compiler or the host must not see.
-func preflight(wasm []byte) (module.Report, error) {
-	rep, err := module.Parse(wasm, module.DefaultLimits())
+func (r *Runtime) preflight(wasm []byte) (module.Report, error) {
+	rep, err := r.Inspect(wasm)
 	if err != nil {
 		return rep, err
 	}

@@ -34,7 +34,6 @@ func extismHTTPRequest(c *call, _ memory, p []uint64) {
 	}
 	res, err := c.fetchExtism(in, body)
 	if err != nil {
-		c.log.Info("guest request failed", "err", err)
 		panic(err)
 	}
 	at := c.give(res.Body)
@@ -52,9 +51,7 @@ func (c *call) fetchExtism(in extismRequest, body []byte) (*egress.Response, err
 		header.Set(name, v)
 	}
 	method := strings.ToUpper(in.Method)
-	res, err := c.tool.egress.Do(c.ctx, egress.Request{
-		Method: method, URL: in.URL, Header: header, Body: body, Policy: c.tool.policyFor(method, in.URL),
-	})
+	res, err := c.send(egress.Request{Method: method, URL: in.URL, Header: header, Body: body})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +64,7 @@ func (c *call) fetchExtism(in extismRequest, body []byte) (*egress.Response, err
 // permitted accounts for one use of a capability, or says why there can be none.
 func (c *call) permitted(kind module.Capability) error {
 	if !c.tool.granted(kind) {
-		c.log.Warn("capability refused", "audit", true, "capability", string(kind))
+		c.refuse(kind, "there is no grant of it")
 		return fault.New(fault.Denied, "the tool asked for the capability %q, which is not granted to it", kind)
 	}
 	if c.hostCalls++; c.hostCalls > c.tool.limits.HostCalls {

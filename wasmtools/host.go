@@ -1,7 +1,9 @@
 package wasmtools
 
 import (
+	"encoding/json"
 	"log/slog"
+	"unicode/utf8"
 
 	"github.com/hermes-runtime/hermes/wasmtools/abi"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
@@ -62,12 +64,13 @@ func logLevel(l uint32) slog.Level {
 }
 
 // capability wraps the function of a capability: without a grant, or over the limit of
-// host calls, the guest gets an error number. A nil do can never be granted.
+// host calls, the guest gets an error number.
 func capability(kind module.Capability, do func(c *call, req []byte) int32) func(*call, memory, []uint64) {
 	return func(c *call, mem memory, p []uint64) {
 		req := mem.view(p[0], p[1])
-		if do == nil || !c.tool.granted(kind) {
-			c.log.Warn("capability refused", "audit", true, "capability", string(kind))
+		c.onlyInCall("uses a grant while it starts")
+		if c.audit.of == nil || !c.tool.granted(kind) {
+			c.refuse(kind, "there is no grant of it")
 			result(p, -abi.EACCES)
 			return
 		}
@@ -77,6 +80,18 @@ func capability(kind module.Capability, do func(c *call, req []byte) int32) func
 		}
 		result(p, do(c, req))
 	}
+}
+
+// request reads the JSON of a capability call; 0 is success. JSON is text: bytes that are
+// none would turn into others, of a key for example.
+func (c *call) request(raw []byte, into any) int32 {
+	switch {
+	case int64(len(raw)) > c.tool.limits.Output:
+		return -abi.EOVERRUN
+	case !utf8.Valid(raw) || json.Unmarshal(raw, into) != nil:
+		return -abi.EINVAL
+	}
+	return 0
 }
 
 // park keeps the answer of a capability until the guest has read it. Together they take

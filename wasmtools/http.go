@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/egress"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/wasmtools/abi"
+	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
 // fetchRequest is the request of hermes_http.fetch.
@@ -34,12 +35,9 @@ type fetchHead struct {
 // fetch sends one request under a grant. That it was refused or failed is an answer with
 // an error in its head, so that the guest can say why.
 func fetch(c *call, raw []byte) int32 {
-	if int64(len(raw)) > c.tool.limits.Output {
-		return -abi.EOVERRUN
-	}
 	var in fetchRequest
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return -abi.EINVAL
+	if no := c.request(raw, &in); no != 0 {
+		return no
 	}
 	body, err := base64.StdEncoding.DecodeString(in.Body)
 	if err != nil {
@@ -49,16 +47,27 @@ func fetch(c *call, raw []byte) int32 {
 	for name, v := range in.Headers {
 		header.Set(name, v)
 	}
-	res, err := c.tool.egress.Do(c.ctx, egress.Request{
-		Method: in.Method, URL: in.URL, Header: header, Body: body, Policy: c.tool.policyFor(in.Method, in.URL),
-	})
+	res, err := c.send(egress.Request{Method: in.Method, URL: in.URL, Header: header, Body: body})
 	if err != nil {
-		c.log.Info("guest request failed", "err", err)
 		return c.parkFrame(fetchHead{Error: &fault.Body{Kind: fault.KindOf(err).String(), Message: fault.Message(err)}}, nil)
 	}
 	return c.parkFrame(fetchHead{
 		Status: res.Status, Headers: flat(res.Header), URL: res.URL, Truncated: res.Truncated,
 	}, res.Body)
+}
+
+// send sends a request under a grant of http, and makes the record of one that is refused.
+func (c *call) send(r egress.Request) (*egress.Response, error) {
+	r.Policy, r.Recorded = c.tool.policyFor(r.Method, r.URL), true
+	res, err := c.tool.egress.Do(c.ctx, r)
+	switch {
+	case err == nil:
+	case fault.KindOf(err) == fault.Denied:
+		c.refuse(module.HTTP, "%s", fault.Message(err))
+	default:
+		c.log.Info("guest request failed", "err", err)
+	}
+	return res, err
 }
 
 // policyFor picks the grant that a request falls under: one that allows origin and

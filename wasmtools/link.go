@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/wasmtools/abi"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
 	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
@@ -35,18 +33,13 @@ func coreFuncs() []hostFunc {
 	}
 }
 
-// capabilityFuncs are the imports of the capabilities that can be granted.
-func capabilityFuncs(c module.Capability) []hostFunc {
-	if c == module.HTTP {
-		return []hostFunc{{"fetch", module.Func(2, true), capability(module.HTTP, fetch)}}
-	}
-	return nil
-}
-
 // link makes the host modules that the program imports, and refuses imports that no
 // declaration could satisfy. Whether a capability is granted is decided per call: the
 // same program serves declarations with and without it.
 func (p *program) link(ctx context.Context) error {
+	if err := foreignImports(p.report.Imports); err != nil {
+		return err
+	}
 	if err := linkWASI(ctx, p.engine); err != nil {
 		return err
 	}
@@ -65,7 +58,7 @@ func (p *program) link(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.unknownImports()
+	return nil
 }
 
 // offered is what the host has under the name of an import module, beside what is always
@@ -81,10 +74,7 @@ func (p *program) offered(name string) []hostFunc {
 	if !ok {
 		return nil
 	}
-	if funcs := capabilityFuncs(c); funcs != nil {
-		return funcs
-	}
-	return refusals(c, name, p.report.Imports)
+	return capabilityFuncs(c)
 }
 
 func importModules(imports []module.Import) []string {
@@ -94,19 +84,6 @@ func importModules(imports []module.Import) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// refusals answers EACCES to every import of a capability that cannot be granted here.
-// Such a module can be bound only with optional = true.
-func refusals(c module.Capability, name string, imports []module.Import) []hostFunc {
-	var out []hostFunc
-	for _, im := range imports {
-		known := slices.ContainsFunc(out, func(f hostFunc) bool { return f.name == im.Name })
-		if im.Module == name && !known && im.Type == module.Func(2, true) {
-			out = append(out, hostFunc{im.Name, im.Type, capability(c, nil)})
-		}
-	}
-	return out
 }
 
 func (p *program) host(ctx context.Context, name string, funcs []hostFunc) error {
@@ -132,46 +109,6 @@ func adapt(do func(*call, memory, []uint64)) api.GoModuleFunc {
 		do(c, memory{mod.Memory()}, stack)
 		c.look()
 	}
-}
-
-// unknownImports lists, all at once, what the host does not offer.
-func (p *program) unknownImports() error {
-	var lines []string
-	for _, im := range p.report.Imports {
-		if why := p.unknownImport(im); why != "" {
-			lines = append(lines, fmt.Sprintf("  %s: %s", im, why))
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return fault.New(fault.Invalid, "imports what hermes does not offer:\n%s\nIt offers %s.",
-		strings.Join(lines, "\n"), "wasi_snapshot_preview1, hermes, the capability modules hermes_*, and for Extism plug-ins extism:host/env")
-}
-
-func (p *program) unknownImport(im module.Import) string {
-	if im.Kind != "function" {
-		return "a " + im.Kind + "; only functions can be imported"
-	}
-	host := p.engine.Module(im.Module)
-	if host == nil {
-		if strings.HasPrefix(im.Module, "wasi:") || strings.Contains(im.Module, "@") {
-			return "an interface of the component model; build for wasip1"
-		}
-		if im.Module == "env" && strings.HasPrefix(im.Name, "extism_") {
-			return "from before Extism 1.0; build with a current plug-in kit"
-		}
-		return "no such module"
-	}
-	def, ok := host.ExportedFunctionDefinitions()[im.Name]
-	if !ok {
-		return "no such function in the module"
-	}
-	want := module.FuncType{Params: string(def.ParamTypes()), Results: string(def.ResultTypes())}
-	if im.Type != want {
-		return fmt.Sprintf("imported as %s, but it is %s", im.Type, want)
-	}
-	return ""
 }
 
 // trap ends the guest: the message is what the caller of the tool is told.

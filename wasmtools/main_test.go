@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hermes-runtime/hermes/runtime/egress"
+	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -119,7 +120,7 @@ func invoke(ctx context.Context, tb testing.TB, tl *Tool, args any) (string, err
 		}
 		b = buf.String()
 	}
-	res, err := tl.Call(ctx, &tool.Call{ID: "call-1", Tool: tl.name, Arguments: json.RawMessage(b), Agent: "a", Session: "s", Run: "r", IdempotencyKey: "r/1"})
+	res, err := tl.Call(ctx, &tool.Call{ID: "call-1", Tool: tl.name, Arguments: json.RawMessage(b), Agent: "a", Session: "s", Run: "r", IdempotencyKey: "r/1", Principal: principal.Principal{Name: "ann"}})
 	return string(res.JSON), err
 }
 

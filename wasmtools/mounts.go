@@ -17,6 +17,8 @@ type mounts struct {
 	list []*mountFS
 	open map[*rootFile]struct{}
 	max  int
+	// refuse makes the record of what was refused.
+	refuse func(format string, args ...any)
 }
 
 // openMount opens a granted directory. It is opened for every call, so that a directory
@@ -33,7 +35,9 @@ func reason(err error) string {
 
 // mount opens the granted directories.
 func (c *call) mount() error {
-	c.mounts = mounts{open: map[*rootFile]struct{}{}, max: c.tool.limits.OpenFiles}
+	c.mounts = mounts{open: map[*rootFile]struct{}{}, max: c.tool.limits.OpenFiles, refuse: func(format string, args ...any) {
+		c.refuse(filesGrant, format, args...)
+	}}
 	for _, g := range c.tool.files {
 		root, err := openMount(g)
 		if err != nil {
@@ -84,8 +88,8 @@ const writeFlags = sys.O_RDWR | sys.O_WRONLY | sys.O_APPEND | sys.O_CREAT | sys.
 // since reading them could wait for ever.
 func (m *mountFS) OpenFile(path string, flag sys.Oflag, perm fs.FileMode) (sys.File, sys.Errno) {
 	name := local(path)
-	if flag&writeFlags != 0 && !m.writable {
-		return nil, sys.EROFS
+	if no := m.mayWrite(flag&writeFlags != 0, "opening", path); no != 0 {
+		return nil, no
 	}
 	if len(m.all.open) >= m.all.max {
 		return nil, sys.EAGAIN // of the numbers that wazero can pass on, the nearest to EMFILE
@@ -97,11 +101,14 @@ func (m *mountFS) OpenFile(path string, flag sys.Oflag, perm fs.FileMode) (sys.F
 	}
 	f, err := m.root.OpenFile(name, osFlags(flag), perm.Perm())
 	if err != nil {
-		return nil, errno(err)
+		return nil, m.errno(err, "opening", path)
 	}
 	rf := &rootFile{fs: m, name: name, f: f, flag: flag}
 	if no := rf.accept(strings.HasSuffix(path, "/")); no != 0 {
 		_ = f.Close()
+		if no == sys.EACCES {
+			return nil, m.refused(no, "opening", path, "which is neither a regular file nor a directory")
+		}
 		return nil, no
 	}
 	m.all.open[rf] = struct{}{}
@@ -131,12 +138,31 @@ func osFlags(flag sys.Oflag) int {
 	return out
 }
 
-// errno translates errors of os.Root. That a path leaves the root has no number of its
-// own there.
-func errno(err error) sys.Errno {
-	no := sys.UnwrapOSError(err)
-	if _, ok := errors.AsType[syscall.Errno](err); no == sys.EIO && !ok {
-		return sys.EPERM
-	}
+// refused makes the record of an operation that is answered with no.
+func (m *mountFS) refused(no sys.Errno, doing, path, why string) sys.Errno {
+	m.all.refuse("%s %.200q below %s, %s", doing, path, m.at, why)
 	return no
 }
+
+// mayWrite holds an operation that writes against the mode of the grant.
+func (m *mountFS) mayWrite(writes bool, doing, path string) sys.Errno {
+	if !writes || m.writable {
+		return 0
+	}
+	return m.refused(sys.EROFS, doing, path, "which is granted for reading")
+}
+
+// errno translates the outcome of an operation of os.Root. That a path leaves the root has
+// no number of its own there; it is refused.
+func (m *mountFS) errno(err error, doing, path string) sys.Errno {
+	if err == nil {
+		return 0
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); !ok && sys.UnwrapOSError(err) == sys.EIO {
+		return m.refused(sys.EPERM, doing, path, "which leads out of it")
+	}
+	return errno(err)
+}
+
+// errno translates errors of open files.
+func errno(err error) sys.Errno { return sys.UnwrapOSError(err) }

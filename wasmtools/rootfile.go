@@ -62,7 +62,13 @@ func (r *rootFile) SetAppend(enable bool) sys.Errno {
 }
 
 // Stat gives the status now.
-func (r *rootFile) Stat() (wasisys.Stat_t, sys.Errno) { return stat(r.f.Stat()) }
+func (r *rootFile) Stat() (wasisys.Stat_t, sys.Errno) {
+	fi, err := r.f.Stat()
+	if err != nil {
+		return wasisys.Stat_t{}, errno(err)
+	}
+	return wasisys.NewStat_t(fi), 0
+}
 
 // Read reads on; 0 bytes are the end.
 func (r *rootFile) Read(buf []byte) (int, sys.Errno) {

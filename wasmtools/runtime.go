@@ -97,6 +97,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/egress"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/kv"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
@@ -127,6 +128,11 @@ type Options struct {
 	// the images they start from, and what the host keeps for them. 0: half of the memory
 	// of the machine, or of the control group if that is less, and at least 256 MiB.
 	MemoryBudget int64
+	// KV keeps what guests put into namespaces. Nil: no grant of kv can be bound. It stays
+	// the caller's to close.
+	KV kv.Store
+	// Modules bound what is accepted as a module; the zero value: module.DefaultLimits.
+	Modules module.Limits
 }
 
 // Runtime compiles modules and keeps the compiled ones that are in use. Make it with
@@ -134,6 +140,8 @@ type Options struct {
 type Runtime struct {
 	log     *slog.Logger
 	egress  *egress.Guard
+	kv      kv.Store
+	accepts module.Limits
 	cache   *diskCache
 	timeout time.Duration // of a compilation
 
@@ -163,7 +171,7 @@ func Open(o Options) (*Runtime, error) {
 		return nil, err
 	}
 	r := &Runtime{
-		log: o.Log, egress: o.Egress, cache: cache, timeout: o.CompileTimeout,
+		log: o.Log, egress: o.Egress, kv: o.KV, accepts: o.Modules, cache: cache, timeout: o.CompileTimeout,
 		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/compileWorkers)),
 		modules: map[string]*Module{}, pool: newPool(), slots: newSlots(o.MemoryBudget),
 	}
@@ -182,6 +190,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MemoryBudget <= 0 {
 		o.MemoryBudget = machineBudget()
+	}
+	if o.Modules == (module.Limits{}) {
+		o.Modules = module.DefaultLimits()
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -249,6 +260,11 @@ func (r *Runtime) reclaim() {
 // acceptable core module the report holds what could be found, and the error says why.
 func Inspect(wasm []byte) (module.Report, error) {
 	return module.Parse(wasm, module.DefaultLimits())
+}
+
+// Inspect is the same under the limits of this runtime.
+func (r *Runtime) Inspect(wasm []byte) (module.Report, error) {
+	return module.Parse(wasm, r.accepts)
 }
 
 // Cached says whether compiling the module with this digest will be quick: it is in use

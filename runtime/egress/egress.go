@@ -106,6 +106,9 @@ type Request struct {
 	Header http.Header
 	Body   []byte
 	Policy Policy
+	// Recorded says that the caller makes the record of a refusal, which knows more of
+	// it; the log then gets none from here.
+	Recorded bool
 }
 
 // Response is the last answer.
@@ -165,7 +168,7 @@ func (g *Guard) Close() {
 // redirects, Unavailable for everything the network did.
 func (g *Guard) Do(ctx context.Context, r Request) (*Response, error) {
 	res, err := g.do(ctx, r)
-	if fault.KindOf(err) == fault.Denied {
+	if fault.KindOf(err) == fault.Denied && !r.Recorded {
 		// The caller gets the error too, but is the one who should not have tried.
 		g.log.WarnContext(ctx, "egress refused", "err", fault.Message(err))
 	}
