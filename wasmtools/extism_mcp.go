@@ -18,11 +18,11 @@ import (
 func mcpDescriptor(b []byte) ([]byte, error) {
 	var list struct {
 		Tools []struct {
-			Name        string          `json:"name"`
-			Title       string          `json:"title"`
-			Description string          `json:"description"`
-			InputSchema json.RawMessage `json:"inputSchema"`
-			Annotations map[string]any  `json:"annotations"`
+			Name        string                     `json:"name"`
+			Title       string                     `json:"title"`
+			Description string                     `json:"description"`
+			InputSchema json.RawMessage            `json:"inputSchema"`
+			Annotations map[string]json.RawMessage `json:"annotations"`
 		} `json:"tools"`
 	}
 	if err := json.Unmarshal(b, &list); err != nil {

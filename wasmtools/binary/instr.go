@@ -1,5 +1,7 @@
 package binary
 
+import "slices"
+
 // BlockEmpty is the [Instr.Type] of a block without parameters and results.
 const BlockEmpty = -64
 
@@ -117,7 +119,7 @@ func (d *Decoder) blockType() int64 {
 
 func (d *Decoder) brTable(in *Instr) {
 	n := d.r.Count("targets of a br_table", d.r.Left())
-	d.labels = d.labels[:0]
+	d.labels = slices.Grow(d.labels[:0], n+1)
 	for range n + 1 {
 		d.labels = append(d.labels, d.r.U32())
 	}

@@ -12,7 +12,7 @@ func (p *parser) codeSection(s *binary.Reader) {
 	if p.bodies = s.Count("function bodies", p.limits.Functions); p.bodies != declared {
 		s.FailAt(at, "%d functions have %d bodies", declared, p.bodies)
 	}
-	c := &checker{p: p}
+	c := &checker{p: p, simple: simpleTypes()}
 	for i := range p.bodies {
 		at := s.Offset()
 		size := s.U32()
@@ -20,20 +20,21 @@ func (p *parser) codeSection(s *binary.Reader) {
 			s.FailAt(at, "a function body of %d bytes, more than the limit of %d", size, p.limits.Body)
 		}
 		p.function = p.imported + i
-		c.body(s.Sub(int(size)), p.types[p.functions[p.function]])
+		c.body(s.Sub(int(size)), &p.types[p.functions[p.function]])
 	}
 	p.function = none
 }
 
 // body checks the locals and the instructions of a function.
-func (c *checker) body(r *binary.Reader, t FuncType) {
+func (c *checker) body(r *binary.Reader, t *FuncType) {
 	size := r.Left()
 	c.declareLocals(r, t.Params)
 	c.r, c.base = r, r.Offset()-r.Pos()
 	c.stack, c.frames = c.stack[:0], c.frames[:0]
 	c.blocks, c.branches = 0, 0
 	c.moves = 1000 + size*c.p.limits.Values
-	c.enter(binary.OpBlock, FuncType{Results: t.Results})
+	c.outer = FuncType{Results: t.Results}
+	c.enter(binary.OpBlock, &c.outer)
 	d, in := &c.p.decoder, &c.p.instr
 	for d.Decode(r); d.Next(in); {
 		c.at = c.base + in.Start

@@ -14,8 +14,11 @@ type checker struct {
 	stack  []byte // types; unknown for what unreachable code takes from nowhere
 	frames []frame
 
+	simple           map[int64]*FuncType // of blocks without parameters, with one result or none
 	blocks, branches int
 	moves            int // operands that calls, blocks and branches may still move
+
+	outer FuncType // of the block that is the function
 }
 
 // unknown is the type of an operand in unreachable code: any.
@@ -24,9 +27,9 @@ const unknown byte = 0
 // frame is an open block.
 type frame struct {
 	op          binary.Op
-	typ         FuncType
-	height      int // of the stack below its operands
 	unreachable bool
+	height      int // of the stack below its operands
+	typ         *FuncType
 }
 
 // label gives the types that a branch to the block takes along.
@@ -94,7 +97,7 @@ func (c *checker) unreachable() {
 }
 
 // enter opens a block whose parameters are no longer on the stack.
-func (c *checker) enter(op binary.Op, t FuncType) {
+func (c *checker) enter(op binary.Op, t *FuncType) {
 	if len(c.frames) > c.p.limits.Nesting {
 		c.fail("blocks nested deeper than %d", c.p.limits.Nesting)
 	}
@@ -209,12 +212,12 @@ func (c *checker) global(in *binary.Instr) {
 }
 
 func (c *checker) call(in *binary.Instr) {
-	var t FuncType
+	var t *FuncType
 	if in.Op == binary.OpCall {
 		if int64(in.A) >= int64(len(c.p.functions)) {
 			c.fail("function %d, of %d", in.A, len(c.p.functions))
 		}
-		t = c.p.types[c.p.functions[in.A]]
+		t = &c.p.types[c.p.functions[in.A]]
 	} else {
 		t = c.funcType(int64(in.A))
 		if table := c.table(in.B); table != binary.FuncRef {
@@ -227,11 +230,11 @@ func (c *checker) call(in *binary.Instr) {
 	c.stack = append(c.stack, t.Results...)
 }
 
-func (c *checker) funcType(i int64) FuncType {
+func (c *checker) funcType(i int64) *FuncType {
 	if i >= int64(len(c.p.types)) {
 		c.fail("function type %d, of %d", i, len(c.p.types))
 	}
-	return c.p.types[i]
+	return &c.p.types[i]
 }
 
 func (c *checker) parametric(in *binary.Instr) {

@@ -1,10 +1,6 @@
 package module
 
-import (
-	"strings"
-
-	"github.com/hermes-runtime/hermes/wasmtools/binary"
-)
+import "github.com/hermes-runtime/hermes/wasmtools/binary"
 
 func (c *checker) control(in *binary.Instr) {
 	switch in.Op {
@@ -54,20 +50,22 @@ func (c *checker) block(in *binary.Instr) {
 	c.enter(in.Op, t)
 }
 
-func (c *checker) blockType(t int64) FuncType {
+func (c *checker) blockType(t int64) *FuncType {
 	if t >= 0 {
 		return c.funcType(t)
 	}
-	return FuncType{Results: single(byte(t & 0x7f))}
+	return c.simple[t]
 }
 
-// single is a type as a string, "" for the type of an empty block.
-func single(t byte) string {
-	const types = "\x7f\x7e\x7d\x7c\x7b\x70\x6f"
-	if i := strings.IndexByte(types, t); i >= 0 {
-		return types[i : i+1]
+// simpleTypes are the types of blocks that are not in the section of types.
+func simpleTypes() map[int64]*FuncType {
+	types := map[int64]*FuncType{binary.BlockEmpty: {}}
+	for t := range byte(0x80) {
+		if binary.IsValueType(t) {
+			types[int64(t)-0x80] = &FuncType{Results: string([]byte{t})}
+		}
 	}
-	return ""
+	return types
 }
 
 func (c *checker) branch(op binary.Op, types string) {

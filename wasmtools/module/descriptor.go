@@ -23,10 +23,10 @@ type Descriptor struct {
 
 // ToolInfo describes one tool of a module.
 type ToolInfo struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	InputSchema json.RawMessage `json:"input_schema,omitempty"`
-	Annotations map[string]any  `json:"annotations,omitempty"`
+	Name        string                     `json:"name"`
+	Description string                     `json:"description,omitempty"`
+	InputSchema json.RawMessage            `json:"input_schema,omitempty"`
+	Annotations map[string]json.RawMessage `json:"annotations,omitempty"`
 }
 
 // Want is a capability that a module would like to be granted.

@@ -2,6 +2,8 @@ package module
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/hermes-runtime/hermes/wasmtools/binary"
 )
@@ -61,7 +63,7 @@ func (p *parser) where(wasm []byte) string {
 		return ""
 	}
 	if name := p.functionName(wasm); name != "" {
-		return fmt.Sprintf(", in function %d (%s)", p.function, name)
+		return fmt.Sprintf(", in function %d (%s)", p.function, printable(name))
 	}
 	return fmt.Sprintf(", in function %d", p.function)
 }
@@ -109,3 +111,17 @@ func lookup(s *binary.Reader, function int) string {
 	}
 	return ""
 }
+
+// printable cuts a name out of a file short, and makes it one line of text.
+func printable(name string) string {
+	if len(name) > longestName {
+		name = strings.ToValidUTF8(name[:longestName], "") + "…"
+	}
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
+}
+
+func quote(name string) string { return `"` + printable(name) + `"` }
+
+// longestName is the most bytes of a name in a message.
+const longestName = 100

@@ -158,6 +158,7 @@ func (p *parser) finish(end *binary.Reader) {
 	if p.data != none && p.data != p.segments {
 		end.Fail("%d data segments were announced, there are %d", p.data, p.segments)
 	}
+	p.rep.Exports = make([]Export, 0, len(p.exports))
 	for _, e := range p.exports {
 		x := Export{Name: e.name, Kind: externKind(e.kind)}
 		if e.kind == binary.ExternFunc {

@@ -1,20 +1,24 @@
-// Package module reads WebAssembly files: what kind of file it is, whether its structure
-// stays within limits, what it imports and exports, and what it says of itself.
+// Package module checks WebAssembly files: what kind of file it is, whether it is valid
+// and stays within limits, what it imports and exports, and what it says of itself.
 //
 // It compiles nothing and runs nothing; package wasmtools does, after this package has
-// accepted a module. It exists because a decoder that believes the counts in a file can
-// be made to allocate all memory by thirty bytes.
+// accepted a module. It is a validator of its own, and not the engine's, because a
+// decoder that believes the counts in a file can be made to allocate all memory by
+// thirty bytes, and a compiler can be kept busy for minutes by a valid function of a few
+// kilobytes.
 //
 // # Invariants
 //
-// No count in a file is used before it was held against the bytes that are left and
-// against [Limits]. What an accepted module may import is a function; tables and
-// memories are its own.
+// What is accepted is WebAssembly 2.0 and nothing else, within [Limits]; the engine
+// compiles it. What it may import is a function: tables, memories and globals are its
+// own. Checking takes time that grows with the size of the file, and allocates at most
+// 32 times its size and 64 KiB.
 //
 // # Errors
 //
 // Errors are *fault.Error values whose message completes a sentence that starts with the
-// name of the file: "weather.wasm " + "is a WebAssembly component …".
+// name of the file: "weather.wasm " + "is a WebAssembly component …". They name the byte,
+// and in code the function.
 package module
 
 import (

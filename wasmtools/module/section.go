@@ -1,6 +1,8 @@
 package module
 
 import (
+	"slices"
+
 	"github.com/hermes-runtime/hermes/wasmtools/abi"
 	"github.com/hermes-runtime/hermes/wasmtools/binary"
 )
@@ -60,7 +62,9 @@ func index(s *binary.Reader, what string, n int) uint32 {
 }
 
 func (p *parser) typeSection(s *binary.Reader) {
-	for range s.Count("types", p.limits.Types) {
+	n := s.Count("types", p.limits.Types)
+	p.types = make([]FuncType, 0, min(n, s.Left()/3))
+	for range n {
 		at := s.Offset()
 		if form := s.U8(); form != 0x60 {
 			s.FailAt(at, "type form %#x belongs to a WebAssembly proposal that is not supported", form)
@@ -79,7 +83,9 @@ func (p *parser) valueTypes(s *binary.Reader, what string) string {
 }
 
 func (p *parser) importSection(s *binary.Reader) {
-	for range s.Count("imports", p.limits.Imports) {
+	n := s.Count("imports", p.limits.Imports)
+	p.rep.Imports = make([]Import, 0, min(n, s.Left()/4))
+	for range n {
 		at := s.Offset()
 		im := Import{Module: s.Name(), Name: s.Name()}
 		kind := s.U8()
@@ -87,7 +93,7 @@ func (p *parser) importSection(s *binary.Reader) {
 			s.FailAt(at, "an import without the name of a module")
 		}
 		if kind != binary.ExternFunc {
-			s.FailAt(at, "imports the %s %q; %s", externKind(kind), im.String(), instead(kind))
+			s.FailAt(at, "imports the %s %s; %s", externKind(kind), quote(im.String()), instead(kind))
 		}
 		im.Kind = externKind(kind)
 		t := index(s, "function type", len(p.types))
@@ -112,7 +118,9 @@ func instead(kind byte) string {
 }
 
 func (p *parser) functionSection(s *binary.Reader) {
-	for range s.Count("functions", p.limits.Functions-p.imported) {
+	n := s.Count("functions", p.limits.Functions-p.imported)
+	p.functions = slices.Grow(p.functions, n)
+	for range n {
 		p.functions = append(p.functions, index(s, "function type", len(p.types)))
 	}
 }
@@ -194,13 +202,15 @@ func (p *parser) globalSection(s *binary.Reader) {
 
 func (p *parser) exportSection(s *binary.Reader) {
 	n := s.Count("exports", p.limits.Exports)
-	seen := make(map[string]bool, min(n, s.Left()/4+1))
+	most := min(n, s.Left()/3)
+	p.exports = make([]export, 0, most)
+	seen := make(map[string]bool, most)
 	for range n {
 		at := s.Offset()
 		e := export{name: s.Name(), kind: s.U8()}
 		e.index = index(s, "an export of "+externKind(e.kind), p.count(e.kind))
 		if seen[e.name] {
-			s.FailAt(at, "%q is exported twice", e.name)
+			s.FailAt(at, "%s is exported twice", quote(e.name))
 		}
 		seen[e.name] = true
 		if e.kind == binary.ExternFunc {

@@ -44,7 +44,7 @@ func (g *gen) constant(t byte) {
 func (g *gen) bits(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
-		b[i] = byte(g.r.UintN(256))
+		b[i] = byte(g.r.UintN(256)) //nolint:gosec // below 256
 	}
 	return b
 }
@@ -222,7 +222,7 @@ func (g *gen) immediates(op binary.Op) (out []byte) {
 		}
 	}
 	if n := op.Lanes(); n > 0 {
-		out = append(out, byte(g.r.UintN(uint(n))))
+		out = append(out, byte(g.r.UintN(uint(n)))) //nolint:gosec // below 16
 	}
 	return out
 }

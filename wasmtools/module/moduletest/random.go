@@ -255,7 +255,7 @@ func (g *gen) exportItems() [][]byte {
 		items = append(items, slices.Concat(Name("g"+string(rune('0'+i))), []byte{binary.ExternGlobal}, U(i)))
 	}
 	for i := g.leaves; i < len(g.funcs); i++ {
-		items = append(items, slices.Concat(Name("f"+string(rune('0'+i-g.leaves))), []byte{binary.ExternFunc}, U(i)))
+		items = append(items, slices.Concat(Name("f"+string(rune('0'+i-g.leaves))), []byte{binary.ExternFunc}, U(i))) //nolint:gosec // few
 	}
 	return items
 }
@@ -305,7 +305,7 @@ func (g *gen) dataItems() (items [][]byte) {
 func (g *gen) text() string {
 	b := make([]byte, 8+g.r.IntN(60))
 	for i := range b {
-		b[i] = byte('a' + g.r.IntN(26))
+		b[i] = byte('a' + g.r.IntN(26)) //nolint:gosec // a letter
 	}
 	return string(b)
 }
