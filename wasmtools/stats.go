@@ -4,12 +4,17 @@ package wasmtools
 type Stats struct {
 	// MemoryUsed and MemoryPeak are the bytes reserved now, and the most there ever were;
 	// MemoryBudget is what they may be.
-	MemoryUsed, MemoryPeak, MemoryBudget int64
+	MemoryUsed   int64 `json:"memory_used"`
+	MemoryPeak   int64 `json:"memory_peak"`
+	MemoryBudget int64 `json:"memory_budget"`
 	// MemoryRefused counts what found no room in the budget: calls, and growths of memory.
-	MemoryRefused  int64
-	Running, Slots int // guests that run now, apart from those called by another, and how many may
-	Idle           int // instances that wait for a call
-	Modules        int // compiled, or being compiled
+	MemoryRefused int64 `json:"memory_refused"`
+	// Running are the guests that run now, apart from those called by another one; Slots is
+	// how many may.
+	Running int `json:"running"`
+	Slots   int `json:"slots"`
+	Idle    int `json:"idle"`    // instances that wait for a call
+	Modules int `json:"modules"` // compiled, or being compiled
 }
 
 // Stats gives the figures as they are now.

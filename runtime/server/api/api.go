@@ -28,6 +28,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/route"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
 // Reloader loads what is on disk; *reload.Reloader is one.
@@ -64,6 +65,8 @@ type Options struct {
 	Log       *slog.Logger
 	// Compiling lists the modules being compiled now; nil: none ever are.
 	Compiling func() []provision.Compile
+	// Guests gives the figures of the WASM runtime; nil: there is none.
+	Guests func() wasmtools.Stats
 	// Version is the program's; Started when it was started.
 	Version string
 	Started time.Time
@@ -76,6 +79,9 @@ type handler struct{ Options }
 func Routes(o Options) []route.Route {
 	if o.Compiling == nil {
 		o.Compiling = func() []provision.Compile { return []provision.Compile{} }
+	}
+	if o.Guests == nil {
+		o.Guests = func() wasmtools.Stats { return wasmtools.Stats{} }
 	}
 	h := &handler{o}
 	return slices.Concat(h.healthRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), []route.Route{{

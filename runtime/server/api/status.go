@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/route"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
 // maxWalk bounds how many files of the tools directories status looks at.
@@ -36,6 +37,8 @@ type Status struct {
 	Checks []CheckStatus `json:"checks"`
 	// Compiling are the modules that a reload or a start is compiling now.
 	Compiling []provision.Compile `json:"compiling"`
+	// Guests are figures of the WASM runtime, in bytes where they are of memory.
+	Guests wasmtools.Stats `json:"guests"`
 	// Undeclared are modules in the tools directories that no file names, relative to
 	// the project.
 	Undeclared []string `json:"undeclared"`
@@ -82,7 +85,7 @@ func (h *handler) status(w http.ResponseWriter, _ *http.Request) error {
 	return route.WriteJSON(w, http.StatusOK, Status{
 		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
-		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Undeclared: undeclared(lease.Config),
+		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config),
 	})
 }
 
