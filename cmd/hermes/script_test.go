@@ -69,7 +69,7 @@ func TestScript(t *testing.T) {
 				ts.Check(os.CopyFS(ts.MkAbs(strings.Join(args, "")), os.DirFS(fixture)))
 			},
 			"warm": func(ts *testscript.TestScript, _ bool, args []string) {
-				ts.Check(os.CopyFS(filepath.Join(ts.MkAbs(args[0]), "cache"), os.DirFS(cache)))
+				ts.Check(linkTree(filepath.Join(ts.MkAbs(args[0]), "cache"), cache))
 			},
 		},
 		RequireExplicitExec: true,

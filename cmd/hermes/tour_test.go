@@ -128,7 +128,7 @@ const blockMark = "== next step =="
 func runTour(t *testing.T, script string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "demo", "state", "cache"), os.DirFS(warmCache(t))); err != nil {
+	if err := linkTree(filepath.Join(dir, "demo", "state", "cache"), warmCache(t)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
@@ -15,18 +16,23 @@ import (
 // scriptName is the name of the script in stacks.
 const scriptName = "script"
 
-// program is a script in one of two forms: a plain script, whose value is that of its last
-// statement as eval has it; or the body of an async function, in which return and await
-// are allowed, and whose last statement is returned if it is an expression.
+// program is a script in one of its forms:
+//
+//   - a plain script, whose value is that of its last statement, as eval has it
+//   - the body of a function, in which return is allowed, and whose last statement is
+//     returned if it is an expression; variables of a function are also the faster ones
+//   - the same of an async function, in which await is allowed
 type program struct {
-	code  *goja.Program
-	async bool
+	code *goja.Program
+	body bool // to be called
+	// whole says that the end of a body says what its value is.
+	whole bool
 }
 
 // line is the line of the script for a line of the program: a body has a line of ours
 // before it.
 func (p program) line(n int) int {
-	if p.async {
+	if p.body {
 		n--
 	}
 	return n
@@ -34,24 +40,26 @@ func (p program) line(n int) int {
 
 var awaitRE = regexp.MustCompile(`\bawait\b`)
 
-// compile takes the form that the code fits. In a plain script await is a name like any
-// other, so code that has the word is first taken for a body.
+// compile takes the form that the code fits. Outside of async functions await is a name
+// like any other, so code that has the word is first taken for the body of one.
 func compile(code string) (program, error) {
-	forms := []func(string) (program, error){plain, body}
+	open := "(() => {\n"
 	if awaitRE.MatchString(code) {
-		forms = []func(string) (program, error){body, plain}
+		open = "(async () => {\n"
 	}
-	p, first := forms[0](code)
+	p, first := body(open, code)
+	if first == nil && p.whole {
+		return p, nil
+	}
+	q, second := plain(code)
+	if second == nil {
+		return q, nil
+	}
 	if first == nil {
 		return p, nil
 	}
-	p, second := forms[1](code)
-	if second == nil {
-		return p, nil
-	}
 	// The form that was understood farther is the one that was meant.
-	err := later(first, second)
-	return p, fmt.Errorf("%w%s", err, moduleHint(code))
+	return p, fmt.Errorf("%w%s", later(second, first), moduleHint(code))
 }
 
 func plain(code string) (program, error) {
@@ -62,22 +70,34 @@ func plain(code string) (program, error) {
 	return build(tree, program{})
 }
 
-func body(code string) (program, error) {
-	p := program{async: true}
-	tree, err := parser.ParseFile(nil, scriptName, "(async () => {\n"+code+"\n})", 0, parser.WithDisableSourceMaps)
+func body(open, code string) (program, error) {
+	p := program{body: true}
+	tree, err := parser.ParseFile(nil, scriptName, open+code+"\n})", 0, parser.WithDisableSourceMaps)
 	if err != nil {
 		return p, syntaxError(err, p)
 	}
 	block := bodyOf(tree)
 	if block == nil {
-		return p, &syntax{message: "unexpected }", line: 1, column: 1}
+		return p, &syntax{message: "Unexpected token }", line: 1, column: 1}
 	}
-	if n := len(block.List); n > 0 {
-		if last, ok := block.List[n-1].(*ast.ExpressionStatement); ok {
-			block.List[n-1] = &ast.ReturnStatement{Return: last.Idx0(), Argument: last.Expression}
-		}
-	}
+	p.whole = valued(block.List) || strings.Contains(open, "async")
 	return build(tree, p)
+}
+
+// valued makes a last expression what is returned, and says whether the statements end
+// with a value.
+func valued(list []ast.Statement) bool {
+	if len(list) == 0 {
+		return false
+	}
+	switch last := list[len(list)-1].(type) {
+	case *ast.ExpressionStatement:
+		list[len(list)-1] = &ast.ReturnStatement{Return: last.Idx0(), Argument: last.Expression}
+		return true
+	case *ast.ReturnStatement, *ast.ThrowStatement:
+		return true
+	}
+	return false
 }
 
 // bodyOf is the body of the one function that the tree is; nil if the code closed it and

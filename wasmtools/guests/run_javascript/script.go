@@ -73,7 +73,7 @@ func (s *script) track(p *goja.Promise, op goja.PromiseRejectionOperation) {
 // run runs the program and every job that its promises leave.
 func (s *script) run(p program) (*answer, error) {
 	v, err := s.rt.RunProgram(p.code)
-	if err == nil && p.async {
+	if err == nil && p.body {
 		f, ok := goja.AssertFunction(v)
 		if !ok {
 			return nil, errors.New("the script is no function body")
