@@ -172,6 +172,8 @@ func TestPluginMemory(t *testing.T) {
 	s := Spec{Limits: Limits{Memory: limit}}
 	// The code is whether the block could be had: 1 if its offset is 0.
 	asks := func(n uint64) []byte { return seq(callHost("alloc", i64const(n)), []byte{0x50}) }
+	// Or whether the memory could not grow by so many pages.
+	grows := func(pages int32) []byte { return seq(enc.Const(pages), []byte{0x40, 0}, enc.Const(-1), []byte{0x46}) }
 	for _, c := range []struct {
 		name string
 		body []byte
@@ -187,6 +189,8 @@ func TestPluginMemory(t *testing.T) {
 		{"twice, freed between", seq(setLocal(callHost("alloc", i64const(600_000))), callHost("free", getLocal()), asks(600_000)), true},
 		{"twice", seq(dropped(callHost("alloc", i64const(600_000))), asks(600_000)), false},
 		{"after the memory has grown", seq(enc.Const(8), []byte{0x40, 0, enc.Drop}, asks(600_000)), false},
+		{"before the memory grows", seq(dropped(callHost("alloc", i64const(600_000))), grows(4)), true},
+		{"before the memory grows too far", seq(dropped(callHost("alloc", i64const(600_000))), grows(8)), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := invoke(t.Context(), t, bindFixture(t, r, pluginFixture{"run": c.body}, s), `{}`)
@@ -232,12 +236,56 @@ func TestPluginLimits(t *testing.T) {
 			wantFault(t, err, fault.TooLarge, c.want)
 		})
 	}
-	t.Run("time", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		_, err := invoke(ctx, t, bindFixture(t, r, forever(setLocal(callHost("alloc", i64const(30<<20))), callHost("free", getLocal())), Spec{}), `{}`)
-		wantFault(t, err, fault.Timeout, "")
-	})
+}
+
+// TestPluginEnds: a plug-in that goes on calling its host ends with its time, and with its
+// caller.
+func TestPluginEnds(t *testing.T) {
+	r := open(t, Options{})
+	forever := func(body ...[]byte) pluginFixture {
+		return pluginFixture{"run": append(enc.Forever(seq(body...)...), enc.Unreachable)}
+	}
+	for _, c := range []struct {
+		name string
+		f    pluginFixture
+	}{
+		{"large blocks", forever(setLocal(callHost("alloc", i64const(30<<20))), callHost("free", getLocal()))},
+		{"small blocks", forever(setLocal(callHost("alloc", i64const(1))))},
+		{"words", forever(dropped(callHost("input_load_u8", i64const(0))))},
+		{"variables", forever(newBlock("abc"), callHost("var_set", i64const(0), getLocal()))},
+		{"answers", forever(callHost("free", callHost("list_roots")))},
+		{"nothing", forever()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tl := bindFixture(t, r, c.f, Spec{})
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := invoke(ctx, t, tl, `{}`)
+			wantFault(t, err, fault.Timeout, "the time allowed ran out")
+			ctx, cancel = context.WithCancel(t.Context())
+			time.AfterFunc(20*time.Millisecond, cancel)
+			_, err = invoke(ctx, t, tl, `{}`)
+			wantFault(t, err, fault.Canceled, "canceled")
+		})
+	}
+}
+
+// TestPluginBudget: the blocks are of the memory that all guests have together, and given
+// back when the call ends.
+func TestPluginBudget(t *testing.T) {
+	r := open(t, Options{MemoryBudget: 16 << 20})
+	before := r.budget.used
+	body := seq(setLocal(callHost("alloc", i64const(4<<20))), getLocal(), []byte{0x50}) // i64.eqz
+	tl := bindFixture(t, r, pluginFixture{"run": body}, Spec{})
+	for range 8 {
+		step{args: `{}`, want: `""`}.run(t, tl)
+	}
+	check(t, tl.Close())
+	if r.budget.used != before || r.budget.peak < 4<<20 {
+		t.Errorf("%d bytes used before, %d after; %d at most", before, r.budget.used, r.budget.peak)
+	}
+	tl = bindFixture(t, r, pluginFixture{"run": seq(setLocal(callHost("alloc", i64const(20<<20))), getLocal(), []byte{0x50})}, Spec{})
+	step{args: `{}`, want: "more memory than there is for tools now", fail: true, kind: fault.Invalid}.run(t, tl)
 }
 
 // setAndGet makes a block of one byte.

@@ -57,7 +57,11 @@ func refuel(c *call, _ memory, _ []uint64) {
 
 // look ends the guest if its call has ended.
 func (c *call) look() {
-	if c.ctx.Err() != nil {
-		panic(trap("the call has ended"))
+	if c.ctx.Err() == nil {
+		return
 	}
+	if v := c.tool.rt.aborted(); v != nil {
+		panic(v)
+	}
+	panic(trap("the call has ended"))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero/api"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
@@ -538,4 +539,30 @@ func TestSlots(t *testing.T) {
 	if n := cap(newSlots(1 << 30)); n < 4 || n > 1024 {
 		t.Errorf("%d slots", n)
 	}
+}
+
+// TestEndDeepInRecursion: the end of a guest that has recursed deeply does not pass by
+// every frame, and no guest that called another one ends with it.
+func TestEndDeepInRecursion(t *testing.T) {
+	r := open(t, Options{})
+	deep := reactor(enc.Call(2), enc.Const(0))
+	deep.Funcs = append(deep.Funcs, enc.Func{Body: slices.Concat(spin(1), enc.Call(2))})
+	inner := bind(t, r, deep.Bytes(), Spec{Name: "inner", Limits: Limits{Fuel: 3_000_000}})
+	c := newCall(t.Context(), inner, inner.module.program)
+	defer c.end()
+	_, err := c.invoke("hermes_call")
+	if err == nil || strings.Contains(err.Error(), "wasm stack trace") || r.aborted() == nil {
+		t.Errorf("ended with %v", err)
+	}
+	wantFault(t, c.ended(), fault.Exhausted, "3000000 units")
+
+	outer := bind(t, r, reactor(enc.Const(42)).Bytes(), Spec{Name: "outer"})
+	o := newCall(t.Context(), outer, outer.module.program)
+	defer o.end()
+	check(t, o.run(func(api.Module) error {
+		_, err := invoke(o.ctx, t, inner, `{}`)
+		wantFault(t, err, fault.Exhausted, "3000000 units")
+		return nil
+	}))
+	wantCode(t, outer, 42)
 }

@@ -154,6 +154,7 @@ type Runtime struct {
 	pool      *pool
 	slots     slots
 	memoryUse memoryUse
+	aborted   func() any // see aborter
 
 	reclaiming sync.Mutex // held while memory is given back
 
@@ -174,6 +175,7 @@ func Open(o Options) (*Runtime, error) {
 		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/compileWorkers)),
 		modules: map[string]*Module{}, pool: newPool(), slots: newSlots(o.MemoryBudget),
 	}
+	r.aborted = sync.OnceValue(aborter(o.Log))
 	r.budget = &budget{limit: o.MemoryBudget, evict: r.pool.evict}
 	r.alive, r.stop = context.WithCancel(context.Background())
 	return r, nil
