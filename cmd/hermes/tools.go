@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
-	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
 func (a *app) toolsCommand() *cobra.Command {
@@ -41,13 +39,7 @@ func (a *app) toolsCommand() *cobra.Command {
 			RunE:              func(cmd *cobra.Command, args []string) error { return a.callTool(cmd.Context(), args) },
 		}),
 		a.newToolCommand(),
-		&cobra.Command{
-			Use: "inspect FILE.wasm", Short: "Show what a module is, imports and wants", Args: cobra.ExactArgs(1),
-			ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				return []string{"wasm"}, cobra.ShellCompDirectiveFilterFileExt
-			},
-			RunE: func(_ *cobra.Command, args []string) error { return a.inspect(args[0]) },
-		},
+		a.inspectCommand(),
 	)
 	return cmd
 }
@@ -268,19 +260,4 @@ func (a *app) awaitCompiled(ctx context.Context, t *registry.Tool) error {
 		case <-poll.C:
 		}
 	}
-}
-
-func (a *app) inspect(file string) error {
-	wasm, err := os.ReadFile(file) //nolint:gosec // the operator names the file
-	if err != nil {
-		return fault.Wrap(fault.NotFound, err, "%s cannot be read: %s", file, reason(err))
-	}
-	report, err := wasmtools.Inspect(wasm)
-	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "%s: %s", file, explain(err))
-	}
-	if a.json {
-		return a.printJSON(report)
-	}
-	return a.printReport(report)
 }
