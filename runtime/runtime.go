@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -77,7 +78,8 @@ type System struct {
 	lock      *lock.Lock
 	db        *sqlite.DB
 	results   *artifact.Store
-	wasm      *wasmtools.Runtime
+	egress    *egress.Guard
+	wasm      atomic.Pointer[wasmtools.Runtime] // nil before the first build
 	checks    *check.Cache
 	holder    *snapshot.Holder
 	provision *provision.Provisioner
@@ -167,17 +169,35 @@ func (s *System) openStore(synchronous sqlite.Synchronous) error {
 
 func (s *System) openTools() error {
 	guard := egress.New(egress.Options{Log: s.log})
+	s.egress = guard
 	s.onClose(guard.Close)
-	wasm, err := wasmtools.Open(wasmtools.Options{CacheDir: filepath.Join(s.paths.State, "cache", "wasm"), Log: s.log, Egress: guard})
-	if err != nil {
-		return fmt.Errorf("opening WASM runtime: %w", err)
+	if err := os.MkdirAll(s.wasmCache(), 0o700); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "the cache of compiled modules %q cannot be made (%s)", s.wasmCache(), reason(err))
 	}
-	s.wasm = wasm
-	s.onClose(func() { s.report("closing WASM runtime", wasm.Close(context.Background())) })
+	s.onClose(func() {
+		if wasm := s.wasm.Load(); wasm != nil {
+			s.report("closing WASM runtime", wasm.Close(context.Background()))
+		}
+	})
 	s.checks = check.New(check.Options{Log: s.log})
 	s.onClose(s.checks.Close)
+	var err error
 	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard}, s.o.HostFuncs)
 	return err
+}
+
+func (s *System) wasmCache() string { return filepath.Join(s.paths.State, "cache", "wasm") }
+
+// openWasm opens the runtime of modules, whose settings are in the first configuration.
+func (s *System) openWasm(w config.WasmSettings) (*wasmtools.Runtime, error) {
+	o := provision.WasmOptions(w)
+	o.CacheDir, o.Log, o.Egress, o.KV = s.wasmCache(), s.log, s.egress, s.db
+	wasm, err := wasmtools.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("opening WASM runtime: %w", err)
+	}
+	s.wasm.Store(wasm)
+	return wasm, nil
 }
 
 // Funcs are the standard native functions and more; a name in both is an error.
@@ -194,7 +214,7 @@ func Funcs(deps std.Deps, more []hostfuncs.Func) ([]hostfuncs.Func, error) {
 }
 
 func (s *System) openLoop() error {
-	s.provision = provision.New(provision.Options{Funcs: s.funcs, Wasm: s.wasm, Checks: s.checks, Log: s.log})
+	s.provision = provision.New(provision.Options{Funcs: s.funcs, OpenWasm: s.openWasm, Checks: s.checks, Log: s.log})
 	s.onClose(s.holder.Close)
 	s.onClose(s.provision.Close)
 	s.reloader = reload.New(reload.Options{

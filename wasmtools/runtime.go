@@ -131,7 +131,7 @@ type Options struct {
 	// KV keeps what guests put into namespaces. Nil: no grant of kv can be bound. It stays
 	// the caller's to close.
 	KV kv.Store
-	// Modules bound what is accepted as a module; the zero value: module.DefaultLimits.
+	// Modules bound what is accepted as a module; see [module.Limits.Clamp].
 	Modules module.Limits
 }
 
@@ -191,9 +191,7 @@ func (o Options) withDefaults() Options {
 	if o.MemoryBudget <= 0 {
 		o.MemoryBudget = machineBudget()
 	}
-	if o.Modules == (module.Limits{}) {
-		o.Modules = module.DefaultLimits()
-	}
+	o.Modules = o.Modules.Clamp()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

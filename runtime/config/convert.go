@@ -195,13 +195,13 @@ func someSizeKind() kind[int64] {
 	return k
 }
 
-// sizeOfMemoryKind is a size that is held in memory at once, as an int.
-func sizeOfMemoryKind() kind[int] {
+// memorySizeKind is a size of up to most bytes, which are held in memory at once.
+func memorySizeKind(most int) kind[int] {
 	k := someSizeKind()
 	return kind[int]{name: k.name, show: func(n int) string { return k.show(int64(n)) }, conv: func(v cty.Value, e hclsyntax.Expression) (int, *issue) {
 		n, bad := k.conv(v, e)
-		if bad == nil && n > math.MaxInt32 {
-			bad = wrong("This must be below 2GiB.")
+		if bad == nil && n > int64(most) {
+			bad = wrong("This must be at most %s.", showSize(int64(most)))
 		}
 		return int(n), bad
 	}}

@@ -42,27 +42,36 @@ func wasmSettingsBody() *body[WasmSettings] {
 
 // moduleLimitsBody holds the bounds that are checked before a module is compiled.
 func moduleLimitsBody() *body[module.Limits] {
-	def := module.DefaultLimits()
-	size := func(name string, n int, doc string, at func(*module.Limits) *int) *field[module.Limits] {
-		return opt(name, sizeOfMemoryKind(), n, doc, at)
+	type at = func(*module.Limits) *int
+	standard, most := module.DefaultLimits(), module.MaxLimits()
+	size := func(name, doc string, f at) *field[module.Limits] {
+		return opt(name, memorySizeKind(*f(&most)), *f(&standard), doc, f)
 	}
-	count := func(name string, n int, doc string, at func(*module.Limits) *int) *field[module.Limits] {
-		return opt(name, intKind(1, anyInt), n, doc, at)
+	count := func(name, doc string, f at) *field[module.Limits] {
+		return opt(name, intKind(1, *f(&most)), *f(&standard), doc, f)
 	}
-	return newBody("limits", "Bounds on a module, checked before it is compiled. Raising them lets a module use more time and memory of the server to compile.",
-		size("module", def.Size, "The file.", func(l *module.Limits) *int { return &l.Size }),
-		size("code", def.Code, "All functions together.", func(l *module.Limits) *int { return &l.Code }),
-		size("body", def.Body, "One function.", func(l *module.Limits) *int { return &l.Body }),
-		count("functions", def.Functions, "Functions.", func(l *module.Limits) *int { return &l.Functions }),
-		count("locals", def.Locals, "Locals of one function, parameters included.", func(l *module.Limits) *int { return &l.Locals }),
-		count("types", def.Types, "Types.", func(l *module.Limits) *int { return &l.Types }),
-		count("imports", def.Imports, "Imports.", func(l *module.Limits) *int { return &l.Imports }),
-		count("exports", def.Exports, "Exports.", func(l *module.Limits) *int { return &l.Exports }),
-		count("globals", def.Globals, "Globals.", func(l *module.Limits) *int { return &l.Globals }),
-		count("data_segments", def.DataSegments, "Data segments.", func(l *module.Limits) *int { return &l.DataSegments }),
-		count("elements", def.Elements, "Element segments, and entries in all of them.", func(l *module.Limits) *int { return &l.Elements }),
-		count("tables", def.Tables, "Tables.", func(l *module.Limits) *int { return &l.Tables }),
-		count("table_elements", def.TableElements, "Elements that all tables have at the start.", func(l *module.Limits) *int { return &l.TableElements }),
+	return newBody("limits", "Bounds on a module, checked before it is compiled. Raising them lets a module take more of the server's time and memory to compile.",
+		size("module", "The file.", func(l *module.Limits) *int { return &l.Size }),
+		size("code", "All functions together.", func(l *module.Limits) *int { return &l.Code }),
+		size("body", "One function.", func(l *module.Limits) *int { return &l.Body }),
+		count("nesting", "Blocks inside each other, in one function.", func(l *module.Limits) *int { return &l.Nesting }),
+		count("blocks", "Blocks, loops and ifs of one function.", func(l *module.Limits) *int { return &l.Blocks }),
+		count("branches", "Targets of all br_tables of one function.", func(l *module.Limits) *int { return &l.Branches }),
+		count("locals", "Locals of one function, parameters included.", func(l *module.Limits) *int { return &l.Locals }),
+		count("all_locals", "Locals of all functions together.", func(l *module.Limits) *int { return &l.AllLocals }),
+		count("values", "Operands that calls, blocks and branches move, for each byte of a function.", func(l *module.Limits) *int { return &l.Values }),
+		count("functions", "Functions, imported ones included.", func(l *module.Limits) *int { return &l.Functions }),
+		count("types", "Types.", func(l *module.Limits) *int { return &l.Types }),
+		count("arity", "Parameters of a type, and results.", func(l *module.Limits) *int { return &l.Arity }),
+		count("imports", "Imports.", func(l *module.Limits) *int { return &l.Imports }),
+		count("exports", "Exports.", func(l *module.Limits) *int { return &l.Exports }),
+		count("globals", "Globals.", func(l *module.Limits) *int { return &l.Globals }),
+		count("names", "Debug names of functions and locals.", func(l *module.Limits) *int { return &l.Names }),
+		count("data_segments", "Data segments.", func(l *module.Limits) *int { return &l.DataSegments }),
+		count("element_segments", "Element segments.", func(l *module.Limits) *int { return &l.ElementSegments }),
+		count("elements", "Entries of all element segments together.", func(l *module.Limits) *int { return &l.Elements }),
+		count("tables", "Tables.", func(l *module.Limits) *int { return &l.Tables }),
+		count("table_elements", "Elements that all tables have at the start, and to which each may grow.", func(l *module.Limits) *int { return &l.TableElements }),
 	)
 }
 

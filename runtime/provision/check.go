@@ -23,7 +23,9 @@ import (
 func CheckHandlers(ctx context.Context, cfg *config.Config, funcs []hostfuncs.Func) (diags hcl.Diagnostics, err error) {
 	guard := egress.New(egress.Options{})
 	defer guard.Close()
-	host, err := wasmtools.Open(wasmtools.Options{Egress: guard})
+	o := WasmOptions(cfg.Runtime.Wasm)
+	o.Egress = guard
+	host, err := wasmtools.Open(o)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +48,7 @@ func CheckHandlers(ctx context.Context, cfg *config.Config, funcs []hostfuncs.Fu
 
 // checkModule holds a module against the limits of the host and the grants of the tool.
 func checkModule(host *wasmtools.Runtime, t *config.Tool, wasm []byte) error {
-	report, err := wasmtools.Inspect(wasm)
+	report, err := host.Inspect(wasm)
 	if err != nil {
 		return err
 	}

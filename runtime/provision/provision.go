@@ -41,10 +41,13 @@ import (
 // Options are what a Provisioner builds with. The caller owns and closes all of it,
 // after the last generation is closed.
 type Options struct {
-	Funcs  []hostfuncs.Func
-	Wasm   *wasmtools.Runtime
-	Checks *check.Cache
-	Log    *slog.Logger
+	Funcs []hostfuncs.Func
+	Wasm  *wasmtools.Runtime
+	// OpenWasm opens the runtime of modules, if Wasm is nil, when the first configuration
+	// is built: what that says holds until the process ends.
+	OpenWasm func(config.WasmSettings) (*wasmtools.Runtime, error)
+	Checks   *check.Cache
+	Log      *slog.Logger
 }
 
 // Generation names what is built.
@@ -102,6 +105,10 @@ func (p *Provisioner) Close() { p.stop() }
 // and has released everything it took.
 func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generation) (*snapshot.Snapshot, hcl.Diagnostics) {
 	b := &build{Provisioner: p, cfg: cfg, g: g, frozen: make(map[*config.Tool]frozen, len(cfg.Tools))}
+	if err := b.openWasm(); err != nil {
+		b.report(cfg.Runtime.Decl, "wasm", "Modules cannot be run", err.Error())
+		return nil, b.diags
+	}
 	tools := b.tools(ctx)
 	models := b.models()
 	if b.diags.HasErrors() {
@@ -120,6 +127,14 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
 		Registry: reg, Agents: agents, Models: models, Close: b.release,
 	}, b.diags
+}
+
+// openWasm opens the runtime of modules for the first build.
+func (b *build) openWasm() (err error) {
+	if b.o.Wasm == nil && b.o.OpenWasm != nil {
+		b.Provisioner.o.Wasm, err = b.o.OpenWasm(b.cfg.Runtime.Wasm)
+	}
+	return err
 }
 
 // build is one Build under way.

@@ -93,7 +93,7 @@ func (b *build) cold(c *compiled, in config.Input) bool {
 	if !b.g.Start || b.o.Wasm.Cached(in.Digest) {
 		return false
 	}
-	report, err := wasmtools.Inspect(in.Content)
+	report, err := b.o.Wasm.Inspect(in.Content)
 	if err != nil {
 		return false
 	}
@@ -270,4 +270,11 @@ func secrets(values map[string]any) map[string]secret.Value {
 		}
 	}
 	return out
+}
+
+// WasmOptions are the settings of a configuration as options of the runtime of modules.
+func WasmOptions(w config.WasmSettings) wasmtools.Options {
+	return wasmtools.Options{
+		MemoryBudget: w.MemoryBudget, CacheSize: w.CacheSize, CompileTimeout: w.CompileTimeout, Modules: w.Limits,
+	}
 }
