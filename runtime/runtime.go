@@ -200,6 +200,14 @@ func (s *System) openWasm(w config.WasmSettings) (*wasmtools.Runtime, error) {
 	return wasm, nil
 }
 
+// guests counts what modules use; nothing before the first build.
+func (s *System) guests() wasmtools.Stats {
+	if wasm := s.wasm.Load(); wasm != nil {
+		return wasm.Stats()
+	}
+	return wasmtools.Stats{}
+}
+
 // Funcs are the standard native functions and more; a name in both is an error.
 func Funcs(deps std.Deps, more []hostfuncs.Func) ([]hostfuncs.Func, error) {
 	all := slices.Concat(std.Funcs(deps), more)

@@ -180,6 +180,17 @@ func TestListenAndTLSAreRestartOnlyAndTheRestStillApplies(t *testing.T) {
 	diff(t, p.reload().RestartOnly, nil)
 }
 
+func TestSettingsOfModulesAreRestartOnly(t *testing.T) {
+	settings := func(size string) string { return "runtime {\n  wasm {\n    cache_size = \"" + size + "\"\n  }\n}\n" }
+	p := start(t, files{"agents/main.hcl": mainHCL, "agents/runtime.hcl": settings("1GiB")})
+	p.write("agents/runtime.hcl", settings("2GiB"))
+	out := p.reload()
+	diff(t, out.RestartOnly, []string{"runtime.wasm"})
+	diff(t, []any{out.Changed, out.Report[0].Path, out.Report[0].Line}, []any{true, "agents/runtime.hcl", 2})
+	p.remove("agents/runtime.hcl") // 1GiB is what holds without it
+	diff(t, p.reload().RestartOnly, nil)
+}
+
 func TestAnAddressGivenAtStartIsNotRestartOnly(t *testing.T) {
 	p := start(t, files{"agents/main.hcl": mainHCL}, func(o *Options) { o.Listen = "127.0.0.1:0" })
 	p.write("agents/server.hcl", "server {\n  listen = \"127.0.0.1:9000\"\n}\n")
