@@ -60,7 +60,7 @@ type Limits struct {
 	HostCalls int   // calls of capabilities
 	OpenFiles int   // at once
 	Fuel      int64 // units of package rewrite; 0 in DefaultLimits: none but the call's time
-	Table     int   // elements of a table
+	Table     int   // elements that a table may grow to
 }
 
 // DefaultLimits are the limits of a declaration that sets none.
@@ -249,7 +249,10 @@ func (t *Tool) setLimits(s *Spec) error {
 		*x.v = int(v)
 	}
 	t.limits = l
-	return t.memoryFits()
+	if err := t.memoryFits(); err != nil {
+		return err
+	}
+	return t.tablesFit()
 }
 
 // maxLimit is the size of the largest linear memory, and of what an i32 can count.
@@ -283,6 +286,16 @@ func (t *Tool) memoryFits() error {
 	if need := int64(mem.MinPages) * module.PageSize; need > t.limits.Memory {
 		return &BindError{"Memory limit too low", fmt.Sprintf("The module needs %s of memory to start, and limits.memory is %s.",
 			bytesText(need), bytesText(t.limits.Memory)), "limits.memory"}
+	}
+	return nil
+}
+
+// tablesFit holds what the tables of the module can grow to against the limit: the cap that
+// the engine keeps is that of all declarations of the module.
+func (t *Tool) tablesFit() error {
+	if n := t.report.TableMax; n > t.limits.Table {
+		return &BindError{"Table limit too low", fmt.Sprintf("A table of the module can have %d elements, and limits.table is %d. Raise it, or build the module with tables that do not grow.",
+			n, t.limits.Table), "limits.table"}
 	}
 	return nil
 }

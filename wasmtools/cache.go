@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
 // sealName is the file that makes an entry whole: the checksums of the others.
@@ -31,11 +29,13 @@ type diskCache struct {
 	dir  string
 	max  int64  // bytes
 	form string // see formOf
+
+	tableMax int // elements that the rewriter lets a table grow to
 }
 
-func openCache(dir string, size int64) (*diskCache, error) {
+func openCache(dir string, size int64, tableMax int) (*diskCache, error) {
 	if dir == "" {
-		return &diskCache{}, nil
+		return &diskCache{tableMax: tableMax}, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making compile cache: %w", err)
@@ -43,7 +43,7 @@ func openCache(dir string, size int64) (*diskCache, error) {
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
 		return nil, fmt.Errorf("making compile cache private: %w", err)
 	}
-	return &diskCache{dir: dir, max: size, form: formOf(module.DefaultLimits().TableElements)}, nil
+	return &diskCache{dir: dir, max: size, form: formOf(tableMax), tableMax: tableMax}, nil
 }
 
 func (c *diskCache) path(digest string) string {

@@ -125,7 +125,7 @@ const buildHint = "Build a command (Go: GOOS=wasip1 GOARCH=wasm go build) that r
 // valid module compiles.
 func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
 	entry := r.cache.entry(rep.Digest)
-	res, err := entry.rewritten(wasm)
+	res, err := entry.rewritten(wasm, r.cache.tableMax)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/hermes-runtime/hermes/wasmtools/module"
 	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
 )
 
@@ -40,14 +39,14 @@ func engineVersion(read func() (*debug.BuildInfo, bool)) string {
 
 // rewritten gives the rewritten module: from the entry if that is whole, else anew, and
 // then for the entry.
-func (e *cacheEntry) rewritten(wasm []byte) (*rewrite.Result, error) {
+func (e *cacheEntry) rewritten(wasm []byte, tableMax int) (*rewrite.Result, error) {
 	if e.sealed {
 		if res, err := e.derived(); err == nil {
 			return res, nil
 		}
 		e.discard()
 	}
-	res, err := rewrite.Rewrite(wasm, rewrite.Options{TableMax: module.DefaultLimits().TableElements, Detach: true})
+	res, err := rewrite.Rewrite(wasm, rewrite.Options{TableMax: tableMax, Detach: true})
 	if err != nil {
 		return nil, err
 	}

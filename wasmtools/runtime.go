@@ -166,7 +166,7 @@ type Runtime struct {
 // Open makes a Runtime and its cache directory.
 func Open(o Options) (*Runtime, error) {
 	o = o.withDefaults()
-	cache, err := openCache(o.CacheDir, o.CacheSize)
+	cache, err := openCache(o.CacheDir, o.CacheSize, o.Modules.TableElements)
 	if err != nil {
 		return nil, err
 	}

@@ -513,6 +513,36 @@ func TestTablesAreCapped(t *testing.T) {
 	}
 }
 
+// TestTableLimit: a declaration is refused for a module whose tables can become larger than
+// it allows, which table.grow alone makes them.
+func TestTableLimit(t *testing.T) {
+	grow := slices.Concat([]byte{0xd0, 0x70}, enc.Const(1), []byte{0xfc, 0x0f, 0, enc.Drop})
+	r := open(t, Options{})
+	for name, c := range map[string]struct {
+		table, body []byte
+		most        int
+	}{
+		"no maximum":      {[]byte{0x70, 0, 5}, grow, 100_000},
+		"with a maximum":  {[]byte{0x70, 1, 5, 9}, grow, 9},
+		"does not grow":   {[]byte{0x70, 0, 5}, nil, 5},
+		"maximum unused":  {[]byte{0x70, 1, 5, 9}, nil, 5},
+		"beyond all caps": {slices.Concat([]byte{0x70, 1, 5}, enc.U(1<<31)), grow, 100_000},
+	} {
+		wasm := enc.Module{Tables: enc.Vec(c.table), Funcs: []enc.Func{{Export: "_start", Body: c.body}}}.Bytes()
+		rep, err := r.Inspect(wasm)
+		if err != nil || rep.TableMax != c.most {
+			t.Errorf("%s: can have %d elements, %v", name, rep.TableMax, err)
+		}
+		if err := r.Check(rep, Spec{Limits: Limits{Table: c.most}}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var bad *BindError
+		if err := r.Check(rep, Spec{Limits: Limits{Table: c.most - 1}}); !errors.As(err, &bad) || bad.Attr != "limits.table" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestCallAfterClose(t *testing.T) {
 	r := open(t, Options{})
 	m, err := r.Compile(t.Context(), built.command)

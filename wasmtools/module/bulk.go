@@ -27,6 +27,7 @@ func (c *checker) bulk(in *binary.Instr) {
 		c.want(op, binary.I32)
 		c.want(op, c.table(in.A))
 		c.push(binary.I32)
+		c.p.rep.TableMax = max(c.p.rep.TableMax, c.p.tableEnds[in.A])
 	case binary.OpTableFill:
 		c.want(op, binary.I32)
 		c.want(op, c.table(in.A))

@@ -47,6 +47,8 @@ type parser struct {
 	functions []uint32 // type of every function, imported ones first
 	imported  int
 	tables    []byte // types of the elements
+	tableEnds []int  // elements that each table may grow to
+	tableMin  int    // elements of the largest at the start
 	memory    bool
 	globals   []globalType
 	elements  []byte          // type of each element segment
@@ -168,6 +170,7 @@ func (p *parser) finish(end *binary.Reader) {
 	}
 	p.rep.Functions = len(p.functions) - p.imported
 	p.rep.Globals = len(p.globals)
+	p.rep.TableMax = max(p.rep.TableMax, p.tableMin)
 	p.rep.DataSegments = p.segments
 	p.rep.ABI = detectABI(p.rep)
 	p.rep.Capabilities = capabilities(p.rep.Imports)

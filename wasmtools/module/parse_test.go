@@ -95,7 +95,7 @@ func TestReport(t *testing.T) {
 		Capabilities: []module.Capability{module.HTTP},
 		Descriptor:   &module.Descriptor{ABI: 1, Name: "n", Tools: []module.ToolInfo{{Name: "a"}, {Name: "b"}}},
 		Memory:       &module.Memory{MinPages: 2, MaxPages: 9},
-		Functions:    2, Code: got.Code, DataSegments: 1, Data: 4, Tables: 1, TableElements: 3,
+		Functions:    2, Code: got.Code, DataSegments: 1, Data: 4, Tables: 1, TableElements: 3, TableMax: 3,
 		Snapshot: module.Snapshot{Eligible: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -74,6 +74,7 @@ type Report struct {
 	Data            int      `json:"data"` // bytes
 	Tables          int      `json:"tables"`
 	TableElements   int      `json:"table_elements"` // at the start
+	TableMax        int      `json:"table_max"`      // elements that a table may have, after table.grow
 	ElementSegments int      `json:"element_segments"`
 	Elements        int      `json:"elements"` // entries of the segments
 	Snapshot        Snapshot `json:"snapshot"`

@@ -146,11 +146,16 @@ func (p *parser) tableSection(s *binary.Reader) {
 		if flags > 1 {
 			s.FailAt(at, "table flags %#x belong to a WebAssembly proposal that is not supported", flags)
 		}
-		lo, _ := limits(s, flags)
+		lo, hi := limits(s, flags)
 		if lo > int64(p.limits.TableElements-p.rep.TableElements) {
 			s.FailAt(at, "tables of more than %d elements", p.limits.TableElements)
 		}
 		p.rep.TableElements += int(lo)
+		if hi < 0 || hi > int64(p.limits.TableElements) {
+			hi = int64(p.limits.TableElements)
+		}
+		p.tableEnds = append(p.tableEnds, int(hi))
+		p.tableMin = max(p.tableMin, int(lo))
 	}
 	p.rep.Tables = len(p.tables)
 }
