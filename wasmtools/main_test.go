@@ -42,6 +42,9 @@ func testMain(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	built.dir = dir
+	if os.Getenv(bombEnv) != "" {
+		return m.Run(), nil // a child, which needs no guests
+	}
 	if built.reactor, err = buildGuest("./testdata/probe", "-buildmode=c-shared"); err != nil {
 		return 1, err
 	}

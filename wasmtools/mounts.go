@@ -17,6 +17,7 @@ type mounts struct {
 	list []*mountFS
 	open map[*rootFile]struct{}
 	max  int
+	look func() // ends a guest whose call has ended
 	// refuse makes the record of what was refused.
 	refuse func(format string, args ...any)
 }
@@ -35,7 +36,7 @@ func reason(err error) string {
 
 // mount opens the granted directories.
 func (c *call) mount() error {
-	c.mounts = mounts{open: map[*rootFile]struct{}{}, max: c.tool.limits.OpenFiles, refuse: func(format string, args ...any) {
+	c.mounts = mounts{open: map[*rootFile]struct{}{}, max: c.tool.limits.OpenFiles, look: c.look, refuse: func(format string, args ...any) {
 		c.refuse(filesGrant, format, args...)
 	}}
 	for _, g := range c.tool.files {

@@ -75,8 +75,25 @@ func (r *rootFile) Read(buf []byte) (int, sys.Errno) {
 	if r.dir() {
 		return 0, sys.EISDIR
 	}
-	n, err := r.f.Read(buf)
+	r.fs.all.look()
+	n, err := r.f.Read(buf[:min(len(buf), chunk)])
 	return n, errno(err)
+}
+
+// chunk is what is read or written without a look at the call, in bytes. A guest can ask
+// for many times its memory at once.
+const chunk = 8 << 20
+
+// pieces writes buf a chunk at a time.
+func (r *rootFile) pieces(buf []byte, write func(b []byte, at int) (int, error)) (int, sys.Errno) {
+	done := 0
+	for {
+		r.fs.all.look()
+		n, err := write(buf[done:min(len(buf), done+chunk)], done)
+		if done += n; err != nil || done == len(buf) {
+			return done, errno(err)
+		}
+	}
 }
 
 // Pread reads at an offset.
@@ -87,7 +104,8 @@ func (r *rootFile) Pread(buf []byte, off int64) (int, sys.Errno) {
 	case off < 0:
 		return 0, sys.EINVAL
 	}
-	n, err := r.f.ReadAt(buf, off)
+	r.fs.all.look()
+	n, err := r.f.ReadAt(buf[:min(len(buf), chunk)], off)
 	return n, errno(err)
 }
 
@@ -139,8 +157,7 @@ func (r *rootFile) Write(buf []byte) (int, sys.Errno) {
 	if no := r.writable(); no != 0 {
 		return 0, no
 	}
-	n, err := r.f.Write(buf)
-	return n, errno(err)
+	return r.pieces(buf, func(b []byte, _ int) (int, error) { return r.f.Write(b) })
 }
 
 // Pwrite writes at an offset.
@@ -151,8 +168,7 @@ func (r *rootFile) Pwrite(buf []byte, off int64) (int, sys.Errno) {
 	if off < 0 || r.IsAppend() {
 		return 0, sys.EINVAL
 	}
-	n, err := r.f.WriteAt(buf, off)
-	return n, errno(err)
+	return r.pieces(buf, func(b []byte, at int) (int, error) { return r.f.WriteAt(b, off+int64(at)) })
 }
 
 // Truncate sets the size.

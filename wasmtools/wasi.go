@@ -3,8 +3,6 @@ package wasmtools
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -26,24 +24,34 @@ func linkWASI(ctx context.Context, engine wazero.Runtime) error {
 // parameters are. A watched call costs some 200 ns more. The flags of standard streams and
 // mounts need no watching, since they cannot be changed.
 func watch(def api.FunctionDefinition) experimental.FunctionListener {
-	switch name := def.ExportNames()[0]; {
-	case name == "fd_close" || name == "fd_readdir": // which keeps what it read of a mount
-		return marksStanding
-	case name == "fd_renumber" || name == "sock_accept":
-		return marksAlways
-	case slices.Contains([]string{"fd_read", "fd_pread", "fd_write", "fd_pwrite", "poll_oneoff", "random_get"}, name),
-		strings.HasPrefix(name, "path_"):
-		return marksNever
+	w := watcher{limits: wasiLimits(def)}
+	switch name := def.ExportNames()[0]; name {
+	case "fd_close", "fd_readdir": // which keeps what it read of a mount
+		w.marks = marksStanding
+		return w
+	case "fd_renumber", "sock_accept":
+		w.marks = marksAlways
+		return w
 	}
-	return nil
+	if len(w.limits) == 0 {
+		return nil
+	}
+	return w
 }
 
-// watcher ends a guest whose call has ended, before another function runs, and marks the
-// instance if the function changes its descriptors.
-type watcher int
+// watcher ends a guest whose call has ended or who asks for too much, before the function
+// runs, and marks the instance if the function changes its descriptors.
+type watcher struct {
+	marks  marks
+	limits []wasiLimit
+}
+
+// marks says when a function makes an instance unfit for another call; the zero value:
+// never.
+type marks int
 
 const (
-	marksNever watcher = iota
+	_ marks = iota
 	// marksStanding: only if the first parameter is a descriptor that the guest did not
 	// open. What it opened must be closed at the end of a call anyway.
 	marksStanding
@@ -54,14 +62,17 @@ const (
 const standingDescriptors = 3
 
 // Before looks at the call and at the parameters.
-func (w watcher) Before(ctx context.Context, _ api.Module, _ api.FunctionDefinition, p []uint64, _ experimental.StackIterator) {
+func (w watcher) Before(ctx context.Context, _ api.Module, def api.FunctionDefinition, p []uint64, _ experimental.StackIterator) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok || c.in == nil {
 		return
 	}
 	c.look()
+	for _, l := range w.limits {
+		l.enforce(def, p)
+	}
 	standing := u32(p[0]) < uint32(standingDescriptors+len(c.mounts.list)) //nolint:gosec // few
-	if w == marksAlways || w == marksStanding && standing {
+	if w.marks == marksAlways || w.marks == marksStanding && standing {
 		c.in.marked = renumbered
 	}
 }
