@@ -209,7 +209,7 @@ type eventData struct {
 	Calls []chat.Call `json:"calls"`
 
 	Parent  string  `json:"parent"`
-	Message string  `json:"message"`
+	Message any     `json:"message"` // a text of progress, the number of a message
 	Done    float64 `json:"done"`
 	Total   float64 `json:"total"`
 }
@@ -223,8 +223,8 @@ func (d eventData) progress() string {
 	case d.Done > 0:
 		line += fmt.Sprintf(" %g", d.Done)
 	}
-	if d.Message != "" {
-		line += ": " + strings.Join(strings.Fields(d.Message), " ")
+	if text, ok := d.Message.(string); ok && text != "" {
+		line += ": " + strings.Join(strings.Fields(text), " ")
 	}
 	return line
 }
