@@ -82,7 +82,7 @@ func (a *app) inspect(ctx context.Context, file string, static bool) error {
 	case static:
 		i.Undescribed = "it was not asked, since --static was given"
 	default:
-		i.Report.Descriptor, i.Report.DescriptorErr = describeModule(ctx, wasm)
+		i.Descriptor, i.DescriptorErr = describeModule(ctx, wasm)
 	}
 	if i.DescriptorErr != nil {
 		i.Undescribed = explain(i.DescriptorErr)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/egress"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/wasmtools"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
@@ -47,7 +49,24 @@ type guest struct {
 	language sdk.Language
 	module   *wasmtools.Module
 	log      *bytes.Buffer
+	host     host
 }
+
+// host runs the calls that guests make: a tool that doubles a text, and reports.
+type host struct{ reports []tool.Progress }
+
+func (h *host) Invoke(_ context.Context, in tool.Invocation) (tool.Result, error) {
+	var args struct{ Text string }
+	if err := json.Unmarshal(in.Arguments, &args); err != nil {
+		return tool.Result{}, err
+	}
+	if args.Text == "" {
+		return tool.Result{}, fault.New(fault.Invalid, "text: %q is too short", args.Text)
+	}
+	return tool.JSON([]any{string(in.Tool), args.Text + args.Text, json.Number("1.50")})
+}
+
+func (h *host) Progress(_ context.Context, p tool.Progress) { h.reports = append(h.reports, p) }
 
 func open(t *testing.T, l sdk.Language) *guest {
 	t.Helper()
@@ -55,8 +74,17 @@ func open(t *testing.T, l sdk.Language) *guest {
 	g := &guest{language: l, log: &bytes.Buffer{}}
 	guard := egress.New(egress.Options{})
 	t.Cleanup(guard.Close)
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	rt, err := wasmtools.Open(wasmtools.Options{
-		CacheDir: cache(t), CompileTimeout: time.Hour, Egress: guard,
+		CacheDir: cache(t), CompileTimeout: time.Hour, Egress: guard, KV: db,
 		Log: slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -130,6 +158,7 @@ func (g *guest) call(t *testing.T, name string, args any, spec wasmtools.Spec) (
 	defer tl.Close()
 	res, err := tl.Call(t.Context(), &tool.Call{
 		ID: "call-1", Tool: "conformance", Arguments: b.Bytes(), Agent: "an agent", Session: "s", Run: "r", IdempotencyKey: "r/1",
+		Principal: principal.Local(), Room: 1, Host: &g.host,
 	})
 	return string(res.JSON), err
 }
@@ -378,6 +407,70 @@ func TestHTTP(t *testing.T) {
 		got, err := g.call(t, "http", object{"url": "https://other.example/"}, spec)
 		if err != nil || !strings.Contains(got, `"kind":"denied"`) {
 			t.Errorf("a host that is not granted: %s, %v", got, err)
+		}
+	})
+}
+
+func TestKV(t *testing.T) {
+	guests(t, func(t *testing.T, g *guest) {
+		grant := &wasmtools.KVGrant{Namespace: "n", Mode: wasmtools.ReadWrite, Quota: 200}
+		for _, c := range []struct{ args, want string }{
+			{`{"op":"get","key":"k"}`, `{"found":false,"value":""}`},
+			{`{"op":"put","key":"k","value":"\u0000 \"å\" 😀"}`, `{}`},
+			{`{"op":"get","key":"k"}`, `{"found":true,"value":"\u0000 \"å\" 😀"}`},
+			{`{"op":"put","key":"empty","value":""}`, `{}`},
+			{`{"op":"get","key":"empty"}`, `{"found":true,"value":""}`},
+			{`{"op":"put","key":"kå","value":"12"}`, `{}`},
+			{`{"op":"list"}`, `{"keys":[{"key":"empty","size":0},{"key":"k","size":11},{"key":"kå","size":2}],"more":false}`},
+			{`{"op":"list","prefix":"k","limit":1}`, `{"keys":[{"key":"k","size":11}],"more":true}`},
+			{`{"op":"list","prefix":"k","after":"k","limit":1}`, `{"keys":[{"key":"kå","size":2}],"more":false}`},
+			{`{"op":"list","prefix":"none"}`, `{"keys":[],"more":false}`},
+			{`{"op":"delete","key":"k"}`, `{"found":true}`},
+			{`{"op":"delete","key":"k"}`, `{"found":false}`},
+		} {
+			got, err := g.call(t, "kv", json.RawMessage(c.args), wasmtools.Spec{KV: grant})
+			if err != nil || !same(t, got, c.want) {
+				t.Errorf("%s: got %s, %v, want %s", c.args, got, err, c.want)
+			}
+		}
+		for args, kind := range map[string]string{
+			`{"op":"put","key":"large","value":"` + strings.Repeat("x", 300) + `"}`: "too_large", `{"op":"get","key":""}`: "invalid",
+		} {
+			if got, err := g.call(t, "kv", json.RawMessage(args), wasmtools.Spec{KV: grant}); err != nil || !strings.Contains(got, `"kind":"`+kind+`"`) {
+				t.Errorf("%.40s: got %s, %v, want %s", args, got, err, kind)
+			}
+		}
+		got, err := g.call(t, "kv", object{"op": "put", "key": "k", "value": "v"}, wasmtools.Spec{KV: &wasmtools.KVGrant{Namespace: "n"}})
+		if err != nil || !strings.Contains(got, `"kind":"denied"`) {
+			t.Errorf("writing with a grant to read: %s, %v", got, err)
+		}
+	})
+}
+
+func TestCallTool(t *testing.T) {
+	guests(t, func(t *testing.T, g *guest) {
+		spec := wasmtools.Spec{Tools: &wasmtools.ToolsGrant{Allow: []tool.Name{"double"}}}
+		for _, c := range []struct{ tool, text, want string }{
+			{"double", "å\"", `{"result":["double","å\"å\"",1.50]}`},
+			{"double", "", `{"kind":"invalid","error":"text: \"\" is too short"}`},
+			{"other", "x", `{"kind":"denied","error":"the tool \"other\" is not among those that this tool may call"}`},
+		} {
+			got, err := g.call(t, "tools", object{"tool": c.tool, "arguments": object{"text": c.text}}, spec)
+			if err != nil || !same(t, got, c.want) {
+				t.Errorf("%s: got %s, %v, want %s", c.tool, got, err, c.want)
+			}
+		}
+	})
+}
+
+func TestProgress(t *testing.T) {
+	guests(t, func(t *testing.T, g *guest) {
+		got, err := g.call(t, "progress", object{"text": "half of \"it\"", "done": 1.5, "total": 3}, wasmtools.Spec{Progress: true})
+		if err != nil || got != "{}" {
+			t.Errorf("got %s, %v", got, err)
+		}
+		if diff := cmp.Diff([]tool.Progress{{Message: "half of \"it\"", Done: 1.5, Total: 3}}, g.host.reports); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -97,5 +98,22 @@ func TestImports(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestHeader: the library in C is one for each standard since C99, and for C++.
+func TestHeader(t *testing.T) {
+	if m := sdktest.Missing(sdk.C); m != "" {
+		t.Skip(m)
+	}
+	for _, flags := range [][]string{
+		{"-x", "c", "-std=c99", "-pedantic", "-Wno-c11-extensions"}, {"-x", "c", "-std=c17", "-pedantic"}, {"-x", "c++", "-std=c++11"}, {"-x", "c++", "-std=c++20"},
+	} {
+		args := append(flags, "--target=wasm32-wasi", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", "c", "-")
+		cmd := exec.CommandContext(t.Context(), "clang", args...)
+		cmd.Stdin = strings.NewReader(keyOnly[sdk.C])
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", strings.Join(flags, " "), err, out)
+		}
 	}
 }
