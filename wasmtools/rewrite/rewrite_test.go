@@ -22,6 +22,7 @@ var errExhausted = errors.New("out of fuel")
 type account struct {
 	granted int64
 	budget  int64 // 0: without end
+	quantum int64 // 0: quantum
 }
 
 func (a *account) out(_ context.Context, mod api.Module, _ []uint64) {
@@ -33,11 +34,15 @@ func (a *account) out(_ context.Context, mod api.Module, _ []uint64) {
 	if a.budget > 0 && a.granted-left > a.budget {
 		panic(errExhausted)
 	}
-	a.granted += quantum - left
-	fuel.Set(quantum)
+	grant := a.quantum
+	if grant == 0 {
+		grant = quantum
+	}
+	a.granted += grant - left
+	fuel.Set(uint64(grant))
 }
 
-// used is what an instance has used.
+// used is what an instance has used, and was allowed to.
 func (a *account) used(mod api.Module) int64 {
 	return a.granted - int64(mod.ExportedGlobal(rewrite.FuelGlobal).Get())
 }
