@@ -7,7 +7,7 @@ const nameSection = "name"
 
 // assemble writes the sections in their order; new ones go where they belong.
 func (m *module) assemble(res *Result) {
-	out := make([]byte, 0, len(m.wasm)+len(m.code)-m.section(binary.SecCode).Left()+4096)
+	out := make([]byte, 0, len(m.wasm)+len(m.newCode)-m.section(binary.SecCode).Left()+4096)
 	out = append(out, m.wasm[:binary.Header]...)
 	missing := m.missing()
 	for _, s := range m.sections {
@@ -30,8 +30,9 @@ func (m *module) assemble(res *Result) {
 // missing lists the sections that the module must have and has not, in their order.
 func (m *module) missing() []byte {
 	var ids []byte
-	for _, id := range []byte{binary.SecType, binary.SecImport, binary.SecGlobal, binary.SecExport} {
-		if !m.has(id) {
+	for _, id := range []byte{binary.SecType, binary.SecImport, binary.SecFunction, binary.SecGlobal, binary.SecExport, binary.SecCode} {
+		onlyHelpers := id == binary.SecFunction || id == binary.SecCode
+		if !m.has(id) && (!onlyHelpers || len(m.helpers) > 0) {
 			ids = append(ids, id)
 		}
 	}
@@ -49,15 +50,15 @@ func (m *module) appendSection(out []byte, id byte) []byte {
 	case binary.SecTable:
 		return binary.AppendSection(out, id, m.newTables())
 	case binary.SecGlobal:
-		return binary.AppendSection(out, id, m.newGlobals())
+		return binary.AppendSection(out, id, m.newGlobals)
 	case binary.SecExport:
-		return binary.AppendSection(out, id, m.exported)
+		return binary.AppendSection(out, id, m.newExports)
 	case binary.SecStart:
 		return out
 	case binary.SecElement:
-		return binary.AppendSection(out, id, m.newElements())
+		return binary.AppendSection(out, id, m.newElements)
 	case binary.SecCode:
-		return binary.AppendSection(out, id, m.code)
+		return m.appendCode(out)
 	case binary.SecData, binary.SecDataCount:
 		return m.appendData(out, id)
 	}

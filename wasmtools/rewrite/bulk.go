@@ -2,39 +2,6 @@ package rewrite
 
 import "github.com/hermes-runtime/hermes/wasmtools/binary"
 
-// A helper is a function that is added to the module, behind its own.
-type helper struct {
-	typ  helperType
-	name string
-	body []byte // with its locals
-}
-
-// helperType is the position of a type behind those of the module.
-type helperType uint32
-
-const (
-	helperOut    helperType = iota // () -> (): of the fuel import
-	helperLength                   // (i32) -> (i32)
-	helperBulk                     // (i32, i32, i32) -> ()
-)
-
-// helperKey says what a helper is for.
-type helperKey struct {
-	kind helperKind
-	arg  uint32 // a data segment
-}
-
-type helperKind int
-
-const (
-	chargeBytes    helperKind = iota // takes a length in bytes, charges it, and gives it back
-	chargeElements                   // the same for elements of a table
-	growMemory                       // instead of memory.grow
-	fillMemory                       // instead of memory.fill
-	copyMemory                       // instead of memory.copy
-	initMemory                       // instead of memory.init of one segment
-)
-
 // The parameters of the bulk instructions: destination, source or value, length.
 const (
 	paramDst = iota
@@ -42,47 +9,8 @@ const (
 	paramLen
 )
 
-// helpers hands out the functions that a module needs.
-type helpers struct {
-	meter    meter
-	first    uint32 // index of the first of them
-	tableMax uint32
-	segments []segment
-	index    map[helperKey]uint32
-	list     []helper
-}
-
-// get gives the index of a helper.
-func (h *helpers) get(kind helperKind, arg uint32) uint32 {
-	key := helperKey{kind, arg}
-	if i, ok := h.index[key]; ok {
-		return i
-	}
-	i := h.first + u32(len(h.list))
-	h.index[key] = i
-	h.list = append(h.list, h.build(key))
-	return i
-}
-
-func (h *helpers) build(key helperKey) helper {
-	switch key.kind {
-	case chargeBytes:
-		return helper{helperLength, "charge_bytes", h.chargeLength(chunk, unitShift)}
-	case chargeElements:
-		return helper{helperLength, "charge_elements", h.chargeLength(h.tableMax, 0)}
-	case growMemory:
-		return helper{helperLength, "memory_grow", h.grow()}
-	case fillMemory:
-		return helper{helperBulk, "memory_fill", h.fill()}
-	case copyMemory:
-		return helper{helperBulk, "memory_copy", h.copy()}
-	default:
-		return helper{helperBulk, "memory_init", h.init(key.arg)}
-	}
-}
-
 // chargeLength charges the parameter, or limit if it is more: then what follows traps.
-func (h *helpers) chargeLength(limit uint32, shift int32) []byte {
+func (m meter) chargeLength(limit uint32, shift int32) []byte {
 	const n, charged = 0, 1
 	c := []byte{1, 1, binary.I32}
 	c = index(c, opLocalGet, n)
@@ -91,46 +19,46 @@ func (h *helpers) chargeLength(limit uint32, shift int32) []byte {
 	c = i32(c, int32(limit)) //nolint:gosec // below 2^31
 	c = append(c, opI32LeU, opSelect)
 	c = index(c, opLocalSet, charged)
-	c = h.meter.chargeLocal(c, charged, shift)
+	c = m.chargeLocal(c, charged, shift)
 	c = index(c, opLocalGet, n)
 	return append(c, opEnd)
 }
 
 // grow charges for pages once they are there: a guest that is refused them may go on.
-func (h *helpers) grow() []byte {
+func (m meter) grow() []byte {
 	const delta, old = 0, 1
 	c := []byte{1, 1, binary.I32}
 	c = index(c, opLocalGet, delta)
 	c = append(c, opMemoryGrow, 0)
 	c = index(c, opLocalTee, old)
 	c = append(i32(c, -1), opI32Ne, opIf, blockVoid)
-	c = index(c, opGlobalGet, h.meter.global)
+	c = index(c, opGlobalGet, m.global)
 	c = index(c, opLocalGet, delta)
 	c = append(c, opI64ExtendI32U)
 	c = append(i64(c, pageUnits), opI64Mul, opI64Sub)
-	c = h.meter.settle(c)
+	c = m.settle(c)
 	c = append(c, opEnd)
 	c = index(c, opLocalGet, old)
 	return append(c, opEnd)
 }
 
 // fill works upwards; the rest, which is all of a short one, comes last.
-func (h *helpers) fill() []byte {
+func (m meter) fill() []byte {
 	op := []byte{opBulk, bulkMemoryFill, 0}
 	c := longer([]byte{0})
 	c = outside(c, paramDst)
 	c = trap(c, op)
 	c = append(c, opLoop, blockVoid)
-	c = h.chunk(c, op)
+	c = m.chunk(c, op)
 	c = move(c, paramDst, opI32Add)
 	c = again(c)
 	c = append(c, opEnd)
-	return h.rest(c, op)
+	return m.rest(c, op)
 }
 
 // copy works away from the destination's far end, so that an overlap is read before it is
 // written: upwards when the destination is below the source, else downwards.
-func (h *helpers) copy() []byte {
+func (m meter) copy() []byte {
 	op := []byte{opBulk, bulkMemoryCopy, 0, 0}
 	c := longer([]byte{0})
 	c = append(outside(outside(c, paramDst), paramSrc), opI32Or)
@@ -138,30 +66,30 @@ func (h *helpers) copy() []byte {
 	c = index(c, opLocalGet, paramDst)
 	c = index(c, opLocalGet, paramSrc)
 	c = append(c, opI32LeU, opIf, blockVoid, opLoop, blockVoid)
-	c = h.chunk(c, op)
+	c = m.chunk(c, op)
 	c = move(move(c, paramDst, opI32Add), paramSrc, opI32Add)
 	c = again(c)
 	c = append(c, opElse, opLoop, blockVoid)
-	c = h.lastChunk(c, op)
+	c = m.lastChunk(c, op)
 	c = again(c)
 	c = append(c, opEnd, opEnd)
-	return h.rest(c, op)
+	return m.rest(c, op)
 }
 
 // init works downwards: whether the segment was dropped shows at its last chunk, before
 // anything is written.
-func (h *helpers) init(data uint32) []byte {
+func (m meter) init(data uint32, size int) []byte {
 	op := append(binary.AppendU32([]byte{opBulk, bulkMemoryInit}, data), 0)
 	c := longer([]byte{0})
 	c = outside(c, paramDst)
 	c = end(c, paramSrc)
-	c = append(i64(c, int64(len(h.segments[data].bytes))), opI64GtU, opI32Or)
+	c = append(i64(c, int64(size)), opI64GtU, opI32Or)
 	c = trap(c, op)
 	c = append(c, opLoop, blockVoid)
-	c = h.lastChunk(c, op)
+	c = m.lastChunk(c, op)
 	c = again(c)
 	c = append(c, opEnd)
-	return h.rest(c, op)
+	return m.rest(c, op)
 }
 
 // longer begins what is done for more than a chunk.
@@ -198,16 +126,16 @@ func params(c []byte) []byte {
 }
 
 // chunk does the lowest chunk of what is left.
-func (h *helpers) chunk(c, op []byte) []byte {
-	c = h.meter.charge(c, chunkUnits)
+func (m meter) chunk(c, op []byte) []byte {
+	c = m.charge(c, chunkUnits)
 	c = index(c, opLocalGet, paramDst)
 	c = index(c, opLocalGet, paramSrc)
 	return append(i32(c, chunk), op...)
 }
 
 // lastChunk does the highest chunk of what is left.
-func (h *helpers) lastChunk(c, op []byte) []byte {
-	c = h.meter.charge(c, chunkUnits)
+func (m meter) lastChunk(c, op []byte) []byte {
+	c = m.charge(c, chunkUnits)
 	for _, p := range []uint32{paramDst, paramSrc} {
 		c = append(index(index(c, opLocalGet, p), opLocalGet, paramLen), opI32Add)
 		c = append(i32(c, chunk), opI32Sub)
@@ -229,8 +157,8 @@ func again(c []byte) []byte {
 }
 
 // rest ends a bulk function: what is left is at most a chunk.
-func (h *helpers) rest(c, op []byte) []byte {
-	c = h.meter.chargeLocal(c, paramLen, unitShift)
+func (m meter) rest(c, op []byte) []byte {
+	c = m.chargeLocal(c, paramLen, unitShift)
 	c = append(params(c), op...)
 	return append(c, opEnd)
 }

@@ -2,22 +2,27 @@ package rewrite
 
 import "github.com/hermes-runtime/hermes/wasmtools/binary"
 
-// bodies rewrites the code section.
+// bodies rewrites the function bodies.
 func (m *module) bodies() {
 	r := m.section(binary.SecCode)
 	n := r.Count("function bodies", r.Left())
 	w := writer{m: m}
-	m.code = make([]byte, 0, r.Left()+r.Left()/16)
+	m.newCode = make([]byte, 0, r.Left()+r.Left()/6)
 	for i := range n {
 		b := r.Sub(int(r.U32()))
-		m.code = binary.AppendBytes(m.code, w.body(b, m.signatureOf(m.imported+u32(i))))
-	}
-	for _, h := range m.helpers.list {
-		m.code = binary.AppendBytes(m.code, h.body)
+		m.newCode = binary.AppendBytes(m.newCode, w.body(b, m.signatureOf(m.imported+u32(i))))
 	}
 	m.usesData = w.usesData
-	total := n + len(m.helpers.list)
-	m.code = append(binary.AppendU32(make([]byte, 0, len(m.code)+5), u32(total)), m.code...)
+}
+
+// appendCode appends the code section with the bodies of the helpers.
+func (m *module) appendCode(out []byte) []byte {
+	for _, h := range m.helpers {
+		m.newCode = binary.AppendBytes(m.newCode, h.body)
+	}
+	count := binary.AppendU32(nil, u32(len(m.functions)+len(m.helpers))-m.imported)
+	out = binary.AppendU32(append(out, binary.SecCode), u32(len(count)+len(m.newCode)))
+	return append(append(out, count...), m.newCode...)
 }
 
 // writer rewrites function bodies, one after the other.
@@ -101,10 +106,10 @@ func (w *writer) instruction(in *binary.Instr) {
 	case binary.OpCall:
 		w.call(in)
 	case binary.OpRefFunc:
-		w.replace(in, opRefFunc, w.m.shifted(in.A))
+		w.replace(in, opRefFunc, w.m.referenced(in.A))
 	case binary.OpMemoryGrow:
 		w.add(hostCost)
-		w.replace(in, opCall, w.m.helpers.get(growMemory, 0))
+		w.replace(in, opCall, w.m.helper(growMemory, 0))
 	default:
 		w.bulk(in)
 	}
@@ -149,9 +154,9 @@ func (w *writer) bulk(in *binary.Instr) {
 		w.moved(in, copyMemory, 0)
 	case binary.OpTableGrow:
 		w.add(hostCost)
-		w.charged(in, chargeElements, w.m.helpers.tableMax, 0)
+		w.charged(in, chargeElements, w.m.tableMax, 0)
 	case binary.OpTableInit, binary.OpTableCopy, binary.OpTableFill:
-		w.charged(in, chargeElements, w.m.helpers.tableMax, 0)
+		w.charged(in, chargeElements, w.m.tableMax, 0)
 	default:
 	}
 }
@@ -161,7 +166,7 @@ func (w *writer) moved(in *binary.Instr, kind helperKind, arg uint32) {
 	if w.known(chunk, unitShift) {
 		return
 	}
-	w.replace(in, opCall, w.m.helpers.get(kind, arg))
+	w.replace(in, opCall, w.m.helper(kind, arg))
 }
 
 // charged puts a charge by length before an instruction whose length is on top of the
@@ -170,7 +175,7 @@ func (w *writer) charged(in *binary.Instr, kind helperKind, limit uint32, shift 
 	if w.known(limit, shift) {
 		return
 	}
-	w.edits = append(w.edits, edit{in.Start, in.Start, opCall, w.m.helpers.get(kind, 0)})
+	w.edits = append(w.edits, edit{in.Start, in.Start, opCall, w.m.helper(kind, 0)})
 }
 
 // known charges for a length that is a constant. No jump arrives between the constant and

@@ -22,14 +22,17 @@ type module struct {
 	start     uint32 // the start function, if there is a section for it
 	segments  []segment
 
-	meter   meter
-	helpers helpers
-	// usesData is known once the bodies are done: instructions refer to segments.
-	usesData bool
-	code     []byte // body of the code section
-	newData  []byte // body of the data section
-	dropData bool   // there is none
-	exported []byte // body of the export section
+	tableMax    uint32
+	meter       meter
+	helpers     []helper
+	helperIndex map[helperKey]uint32
+
+	usesData bool // instructions refer to segments
+	dropData bool // there are no segments any more
+
+	// The bodies of sections. They are made before the first is written, since each may
+	// need a helper.
+	newCode, newData, newExports, newGlobals, newElements []byte
 }
 
 // signature is what matters of a function type.
@@ -79,11 +82,8 @@ func (m *module) scan() {
 		m.start = m.section(binary.SecStart).U32()
 	}
 	m.meter = meter{global: u32(len(m.globals)), out: m.imported}
-	m.helpers = helpers{
-		meter: m.meter, first: u32(len(m.functions)) + 1,
-		tableMax: u32(m.options.TableMax), segments: m.segments,
-		index: map[helperKey]uint32{},
-	}
+	m.tableMax = u32(m.options.TableMax)
+	m.helperIndex = map[helperKey]uint32{}
 }
 
 func (m *module) scanTypes() {
@@ -176,4 +176,14 @@ func (m *module) shifted(function uint32) uint32 {
 		function++
 	}
 	return function
+}
+
+// referenced gives the new index of a function for where it is not called directly. An
+// imported one is reached through a helper, since whoever calls it does not know that it
+// has to charge for it.
+func (m *module) referenced(function uint32) uint32 {
+	if function < m.imported {
+		return m.helper(callImport, function)
+	}
+	return function + 1
 }

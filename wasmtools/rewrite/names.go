@@ -37,7 +37,7 @@ func (m *module) names(out []byte, r *binary.Reader) []byte {
 // functionNames adds the names of the import and of the helpers.
 func (m *module) functionNames(r *binary.Reader) []byte {
 	n := r.Count("names", r.Left())
-	out := binary.AppendU32(make([]byte, 0, r.Left()+128), u32(n+1+len(m.helpers.list)))
+	out := binary.AppendU32(make([]byte, 0, r.Left()+128), u32(n+1+len(m.helpers)))
 	named := false
 	own := func() {
 		out = binary.AppendName(binary.AppendU32(out, m.meter.out), FuelModule+"."+FuelFunc)
@@ -53,8 +53,8 @@ func (m *module) functionNames(r *binary.Reader) []byte {
 	if !named {
 		own()
 	}
-	for i, h := range m.helpers.list {
-		out = binary.AppendU32(out, m.helpers.first+u32(i))
+	for i, h := range m.helpers {
+		out = binary.AppendU32(out, u32(len(m.functions)+1+i))
 		out = binary.AppendName(out, reserved+h.name)
 	}
 	return append(out, r.Bytes(r.Left())...)

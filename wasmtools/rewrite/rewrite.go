@@ -27,8 +27,9 @@
 //   - An inner loop adds a sixteenth of its own charge, since jumping over it still moves
 //     the values that it would have changed.
 //   - A function adds one for every eight parameters and results.
-//   - A direct call of an imported function, memory.grow and table.grow leave compiled
-//     code: 100 each.
+//   - A call of an imported function, memory.grow and table.grow leave compiled code:
+//     100 each. Where an imported function is referred to and not called, in tables for
+//     example, a function that charges and calls it stands in for it.
 //   - memory.fill, memory.copy, memory.init and a memory.grow that succeeded add one unit
 //     per 16 bytes; table.fill, table.copy, table.init and table.grow one per element.
 //
@@ -65,7 +66,7 @@ import (
 
 // Version is part of the key of what is derived from a rewritten module. It rises with
 // every change of the output.
-const Version = 1
+const Version = 2
 
 // The names that a rewritten module and its host agree on.
 const (
@@ -144,7 +145,9 @@ func (m *module) rewrite(res *Result) (err error) {
 	m.scan()
 	m.bodies()
 	m.data(res)
+	m.initialValues()
 	m.exports(res)
+	m.elements()
 	m.assemble(res)
 	return nil
 }

@@ -21,8 +21,9 @@ var errExhausted = errors.New("out of fuel")
 // account is the host's side of the fuel.
 type account struct {
 	granted int64
-	budget  int64 // 0: without end
-	quantum int64 // 0: quantum
+	budget  int64  // 0: without end
+	quantum int64  // 0: quantum
+	asked   func() // nil: nobody listens
 }
 
 func (a *account) out(_ context.Context, mod api.Module, _ []uint64) {
@@ -33,6 +34,9 @@ func (a *account) out(_ context.Context, mod api.Module, _ []uint64) {
 	}
 	if a.budget > 0 && a.granted-left > a.budget {
 		panic(errExhausted)
+	}
+	if a.asked != nil {
+		a.asked()
 	}
 	grant := a.quantum
 	if grant == 0 {

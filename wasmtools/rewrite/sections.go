@@ -7,19 +7,6 @@ import (
 	"github.com/hermes-runtime/hermes/wasmtools/binary"
 )
 
-// newTypes are the types that are added: see helperType.
-func (m *module) newTypes() []byte {
-	added := [][]byte{
-		helperOut:    {typeFunc, 0, 0},
-		helperLength: {typeFunc, 1, binary.I32, 1, binary.I32},
-		helperBulk:   {typeFunc, 3, binary.I32, binary.I32, binary.I32, 0},
-	}
-	if len(m.helpers.list) == 0 {
-		added = added[:1]
-	}
-	return m.extended(binary.SecType, added...)
-}
-
 // extended gives the body of a section that is a vector, with elements added.
 func (m *module) extended(id byte, added ...[]byte) []byte {
 	r := m.section(id)
@@ -33,20 +20,16 @@ func (m *module) extended(id byte, added ...[]byte) []byte {
 	return out
 }
 
-func (m *module) typeIndex(t helperType) uint32 {
-	return u32(len(m.types)) + uint32(t)
-}
-
 func (m *module) newImports() []byte {
 	b := binary.AppendName(binary.AppendName(nil, FuelModule), FuelFunc)
-	b = binary.AppendU32(append(b, binary.ExternFunc), m.typeIndex(helperOut))
+	b = binary.AppendU32(append(b, binary.ExternFunc), u32(len(m.types))+typeOut)
 	return m.extended(binary.SecImport, b)
 }
 
 func (m *module) newFunctions() []byte {
 	var added [][]byte
-	for _, h := range m.helpers.list {
-		added = append(added, binary.AppendU32(nil, m.typeIndex(h.typ)))
+	for _, h := range m.helpers {
+		added = append(added, binary.AppendU32(nil, h.typ))
 	}
 	return m.extended(binary.SecFunction, added...)
 }
@@ -56,7 +39,7 @@ func (m *module) newTables() []byte {
 	r := m.section(binary.SecTable)
 	n := r.Count("tables", r.Left())
 	out := binary.AppendU32(nil, u32(n))
-	limit := m.helpers.tableMax
+	limit := m.tableMax
 	for i := range n {
 		at := r.Offset()
 		kind := r.U8()
@@ -72,8 +55,8 @@ func (m *module) newTables() []byte {
 	return out
 }
 
-// newGlobals brings the functions in initial values up to date and adds the fuel.
-func (m *module) newGlobals() []byte {
+// initialValues brings the functions in the globals up to date and adds the fuel.
+func (m *module) initialValues() {
 	r := m.section(binary.SecGlobal)
 	n := r.Count("globals", r.Left())
 	out := binary.AppendU32(nil, u32(n)+1)
@@ -83,7 +66,7 @@ func (m *module) newGlobals() []byte {
 		out = m.expression(out, &d, r)
 	}
 	out = append(out, binary.I64, 1)
-	return append(i64(out, 0), opEnd)
+	m.newGlobals = append(i64(out, 0), opEnd)
 }
 
 // expression copies a constant expression with its functions brought up to date.
@@ -93,7 +76,7 @@ func (m *module) expression(out []byte, d *binary.Decoder, r *binary.Reader) []b
 	for d.Decode(r); d.Next(&in); {
 		b := old.Bytes(in.End - in.Start)
 		if in.Op == binary.OpRefFunc {
-			out = index(out, opRefFunc, m.shifted(in.A))
+			out = index(out, opRefFunc, m.referenced(in.A))
 		} else {
 			out = append(out, b...)
 		}
@@ -116,7 +99,7 @@ func (m *module) exports(res *Result) {
 			r.FailAt(at, "the export %q has a name that is reserved for the host", name)
 		}
 		if kind == binary.ExternFunc {
-			i = m.shifted(i)
+			i = m.referenced(i)
 		}
 		add(name, kind, i)
 	}
@@ -131,16 +114,16 @@ func (m *module) exports(res *Result) {
 	n += len(res.Globals) + 1
 	if m.has(binary.SecStart) {
 		res.Start = startExport
-		add(startExport, binary.ExternFunc, m.shifted(m.start))
+		add(startExport, binary.ExternFunc, m.referenced(m.start))
 		n++
 	}
-	m.exported = append(binary.AppendU32(nil, u32(n)), out...)
+	m.newExports = append(binary.AppendU32(nil, u32(n)), out...)
 }
 
-// newElements brings the functions in tables up to date. Of the form of a segment, bit 0
+// elements brings the functions in tables up to date. Of the form of a segment, bit 0
 // says that it is not active, bit 1 that it names a table or is declared only, bit 2 that
 // its elements are expressions.
-func (m *module) newElements() []byte {
+func (m *module) elements() {
 	r := m.section(binary.SecElement)
 	n := r.Count("element segments", r.Left())
 	out := binary.AppendU32(make([]byte, 0, r.Left()+r.Left()/8), u32(n))
@@ -163,9 +146,9 @@ func (m *module) newElements() []byte {
 			if form&4 != 0 {
 				out = m.expression(out, &d, r)
 			} else {
-				out = binary.AppendU32(out, m.shifted(r.U32()))
+				out = binary.AppendU32(out, m.referenced(r.U32()))
 			}
 		}
 	}
-	return out
+	m.newElements = out
 }
