@@ -169,7 +169,7 @@ func guard(f func() error) (err error) {
 func (c *call) obtain() (*instance, error) {
 	t := c.tool
 	if c.preparing || t.isolation != Snapshot {
-		return c.fresh()
+		return c.attempt(c.fresh)
 	}
 	if in := t.rt.pool.take(t, c.owner); in != nil {
 		t.stats.reused.Add(1)
@@ -181,30 +181,22 @@ func (c *call) obtain() (*instance, error) {
 	case err != nil:
 		return nil, err
 	case s == nil:
-		return c.fresh()
+		return c.attempt(c.fresh)
 	}
 	defer s.release()
-	in, err := c.fromSnapshot(s)
-	if err != nil {
-		return nil, err
-	}
-	in.begin(c)
-	return in, nil
+	t.rt.pool.used(t)
+	return c.attempt(func() (*instance, error) { return c.fromSnapshot(s) })
 }
 
-// fresh starts an instance from the beginning.
-func (c *call) fresh() (*instance, error) {
+// attempt makes an instance, unless the last attempts failed.
+func (c *call) attempt(start func() (*instance, error)) (in *instance, err error) {
 	b := &c.tool.backoff
 	if err := b.check(time.Now()); err != nil {
 		return nil, err
 	}
-	var in *instance
-	err := guard(func() (err error) {
-		if in, err = c.newInstance(c.program.data); err != nil {
-			return err
-		}
-		in.begin(c)
-		return in.start()
+	err = guard(func() (err error) {
+		in, err = start()
+		return err
 	})
 	switch {
 	case err == nil:
@@ -213,10 +205,20 @@ func (c *call) fresh() (*instance, error) {
 	case c.faultOfGuest(err):
 		b.failed(time.Now())
 	}
-	if in != nil {
-		in.end(err)
+	if c.in != nil {
+		c.in.end(err)
 	}
 	return nil, &startError{err}
+}
+
+// fresh starts an instance from the beginning.
+func (c *call) fresh() (*instance, error) {
+	in, err := c.newInstance(c.program.data)
+	if err != nil {
+		return nil, err
+	}
+	in.begin(c)
+	return in, in.start()
 }
 
 // faultOfGuest says whether a failed start is to be blamed on the guest or its module, and

@@ -476,6 +476,38 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestSnapshotsAreEvicted: when no idle instance is left, snapshots that were not used for
+// longest make room, and are taken again when they are needed.
+func TestSnapshotsAreEvicted(t *testing.T) {
+	m := withInit(reactor(load), enc.Const(0), enc.Const(42), store, // the image has 15 pages
+		enc.Const(15*module.PageSize-4), enc.Const(1), store)
+	m.Pages = 16
+	const tools = 6
+	r := open(t, Options{MemoryBudget: (3*15 + 16 + 4) * module.PageSize})
+	var all []*Tool
+	for i := range tools {
+		all = append(all, bind(t, r, append(m.Bytes(), enc.Custom(fmt.Sprint(i), nil)...), Spec{}))
+	}
+	for range 2 {
+		for _, tl := range all {
+			wantCode(t, tl, 42)
+		}
+	}
+	var taken int64
+	for _, tl := range all {
+		taken += tl.Stats().Snapshots
+	}
+	if s := r.Stats(); taken < 2*tools-2 || s.MemoryRefused > 0 || s.MemoryPeak > s.MemoryBudget {
+		t.Errorf("%d snapshots, %+v", taken, s)
+	}
+	for _, tl := range all {
+		check(t, tl.Close())
+	}
+	if used, _, _ := r.budget.figures(); used != 0 || len(r.pool.snaps) > 0 {
+		t.Errorf("%d bytes, %d snapshots are kept", used, len(r.pool.snaps))
+	}
+}
+
 // TestGrowthWithinBudget: memory.grow gives -1 when the budget is used up.
 func TestGrowthWithinBudget(t *testing.T) {
 	m := reactor(enc.Const(100), []byte{0x40, 0}, enc.Const(-1), []byte{0x46}) // 1 if it could not grow

@@ -15,13 +15,14 @@ const maxServed = 1000
 type pool struct {
 	most int // idle instances of one tool
 
-	mu    sync.Mutex // guards what follows, and the idle and shut of every Tool
-	tools map[*Tool]struct{}
-	turn  uint64 // counts what was put; the lowest was idle for longest
+	mu    sync.Mutex         // guards what follows, and the idle and shut of every Tool
+	tools map[*Tool]struct{} // that have idle instances
+	snaps map[*Tool]uint64   // that have a snapshot, by the turn of its last use
+	turn  uint64             // counts uses; the lowest was longest ago
 }
 
 func newPool() *pool {
-	return &pool{most: 2 * runtime.GOMAXPROCS(0), tools: map[*Tool]struct{}{}}
+	return &pool{most: 2 * runtime.GOMAXPROCS(0), tools: map[*Tool]struct{}{}, snaps: map[*Tool]uint64{}}
 }
 
 // take gives the instance of t and owner that was used last, or nil.
@@ -57,14 +58,43 @@ func (p *pool) put(in *instance) (out *instance, ok bool) {
 	return out, true
 }
 
-// evict closes the instance that was idle for longest, and says whether there was one.
+// evict closes the instance that was idle for longest; without any it lets go of the
+// snapshot that was not used for longest, which can be taken again. It says whether there
+// was something to evict.
 func (p *pool) evict() bool {
-	in := p.oldest()
-	if in == nil {
+	if in := p.oldest(); in != nil {
+		in.discard(evicted)
+		return true
+	}
+	t := p.stalest()
+	if t == nil {
 		return false
 	}
-	in.discard(evicted)
+	t.forgetSnapshot()
 	return true
+}
+
+// used notes that a snapshot of t was taken, or that an instance was made from it.
+func (p *pool) used(t *Tool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !t.shut {
+		p.turn++
+		p.snaps[t] = p.turn
+	}
+}
+
+// stalest takes out the tool whose snapshot was not used for longest.
+func (p *pool) stalest() (of *Tool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for t, turn := range p.snaps {
+		if of == nil || turn < p.snaps[of] {
+			of = t
+		}
+	}
+	delete(p.snaps, of)
+	return of
 }
 
 func (p *pool) oldest() *instance {
@@ -91,6 +121,7 @@ func (p *pool) shut(t *Tool) {
 	idle := t.idle
 	t.idle = nil
 	delete(p.tools, t)
+	delete(p.snaps, t)
 	p.mu.Unlock()
 	for _, in := range idle {
 		in.discard(toolClosed)

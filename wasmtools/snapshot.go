@@ -69,9 +69,9 @@ func (e unfitError) Error() string { return "no snapshot can be taken: the modul
 // snapshot gives the snapshot of t, with a reference, and takes it if there is none: once,
 // however many calls wait, and not on behalf of one of them, so that no caller who goes
 // away spoils it for the others. Without a snapshot and an error the call needs a fresh
-// instance.
+// instance, as it does when memory is so short that snapshots do not last.
 func (t *Tool) snapshot(ctx context.Context) (*snapshot, error) {
-	for {
+	for range 3 {
 		s, wait := t.current()
 		if wait == nil {
 			return s, nil
@@ -81,10 +81,14 @@ func (t *Tool) snapshot(ctx context.Context) (*snapshot, error) {
 		case <-ctx.Done():
 			return nil, ended(ctx, "the tool was being started")
 		}
-		if wait.err != nil {
+		switch {
+		case errors.Is(wait.err, errNoRoom):
+			return nil, nil
+		case wait.err != nil:
 			return nil, wait.err
 		}
 	}
+	return nil, nil
 }
 
 // current gives the snapshot, or what to wait for until there is one.
@@ -116,6 +120,14 @@ func (t *Tool) take(wait *taking) {
 	defer t.module.Release()
 	defer close(wait.done)
 	s, err := t.capture()
+	t.settle(wait, s, err)
+	if err == nil {
+		t.rt.pool.used(t)
+	}
+}
+
+// settle keeps the snapshot, or why there is none.
+func (t *Tool) settle(wait *taking, s *snapshot, err error) {
 	var unfit unfitError
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,6 +215,8 @@ func (c *call) warmUp(mod api.Module) error {
 func (c *call) unstarted(err error) error {
 	_, warm := errors.AsType[*warmError](err)
 	switch {
+	case errors.Is(err, errNoRoom):
+		return unmapped(err)
 	case errors.Is(c.parent.Err(), context.DeadlineExceeded):
 		return fault.Wrap(fault.Unavailable, err, "the tool did not start within %s", c.tool.rt.startTimeout())
 	case c.ended() != nil:
@@ -243,9 +257,9 @@ func (c *call) fromSnapshot(s *snapshot) (*instance, error) {
 		return nil, err
 	}
 	in.from = s
+	in.begin(c)
 	if err := in.growTo(s); err != nil {
-		in.discard(unrestored)
-		return nil, unmapped(err)
+		return in, unmapped(err)
 	}
 	in.restore()
 	return in, nil
@@ -267,9 +281,16 @@ func (in *instance) growTo(s *snapshot) error {
 func (t *Tool) finish() {
 	t.mu.Lock()
 	t.ended = true
+	t.mu.Unlock()
+	t.rt.pool.shut(t)
+	t.forgetSnapshot()
+}
+
+// forgetSnapshot lets go of the snapshot. Instances that were made from it go on.
+func (t *Tool) forgetSnapshot() {
+	t.mu.Lock()
 	s := t.snap
 	t.snap = nil
 	t.mu.Unlock()
-	t.rt.pool.shut(t)
 	s.release()
 }

@@ -33,7 +33,7 @@ type ToolStats struct {
 	Calls     int64     // begun
 	Made      int64     // instances that were made
 	Reused    int64     // calls that had an instance which had served before
-	Snapshots int64     // taken: at most one
+	Snapshots int64     // taken; more than one if memory was short meanwhile
 	Fuel      int64     // units that all calls and starts together used
 	Idle      int       // instances that wait for a call
 	// Discarded counts instances that were not used again, by the reason.
