@@ -18,7 +18,8 @@ import (
 //   - An offset outside of every block ends the call. There, some functions ignore it
 //     and some read what happens to lie there.
 //   - The blocks and the module's own memory share the memory limit of the declaration.
-//   - Variables live as long as the call: what one caller leaves must not reach the next.
+//   - Variables live as long as the call, since what one caller leaves must not reach the
+//     next; with a grant of kv they are keys of its namespace, see [extismVarGet].
 //   - A request that is refused or fails ends the call, as there, but every hop of it is
 //     checked, and the caller is told why.
 //   - Of "extism:host/user", functions that a host adds, there are those of hyper-mcp; see
@@ -41,9 +42,6 @@ type extismRange struct {
 	at uint64
 	b  []byte
 }
-
-// maxExtismVars bounds the variables of one call together, in bytes of names and values.
-const maxExtismVars = 1 << 20
 
 // The value types of the ABI, in the encoding of the binary format.
 const (
@@ -262,29 +260,6 @@ func extismConfigGet(c *call, _ memory, p []uint64) {
 		return
 	}
 	p[0] = c.give([]byte(v.Open()))
-}
-
-func extismVarGet(c *call, _ memory, p []uint64) {
-	x := c.shared()
-	p[0] = c.give(append([]byte(nil), x.vars[string(x.take(p[0]))]...))
-}
-
-// extismVarSet keeps a value; a value of offset 0 removes it.
-func extismVarSet(c *call, _ memory, p []uint64) {
-	x := c.shared()
-	name, value := string(x.take(p[0])), x.take(p[1])
-	if old, ok := x.vars[name]; ok {
-		x.varSize -= len(name) + len(old)
-		delete(x.vars, name)
-	}
-	if p[1] == 0 {
-		return
-	}
-	if x.varSize+len(name)+len(value) > maxExtismVars {
-		panic(fault.New(fault.TooLarge, "the tool keeps more than %s in its variables, their limit", bytesText(maxExtismVars)))
-	}
-	x.varSize += len(name) + len(value)
-	x.vars[name] = append([]byte(nil), value...)
 }
 
 // levelTrace is below all levels that the host uses itself.

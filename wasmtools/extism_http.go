@@ -68,7 +68,7 @@ func (c *call) permitted(kind module.Capability) error {
 		return fault.New(fault.Denied, "the tool asked for the capability %q, which is not granted to it", kind)
 	}
 	if c.hostCalls++; c.hostCalls > c.tool.limits.HostCalls {
-		return fault.New(fault.Exhausted, "the tool made more than %d requests, its limit", c.tool.limits.HostCalls)
+		return fault.New(fault.Exhausted, "the tool made more than %d calls of capabilities, its limit", c.tool.limits.HostCalls)
 	}
 	return nil
 }

@@ -84,6 +84,20 @@ func pluginEntry(rep *module.Report) error {
 	return nil
 }
 
+// pluginCanUse says whether a plug-in imports what a grant is of use for though it does
+// without.
+func pluginCanUse(rep *module.Report, c module.Capability) bool {
+	return slices.ContainsFunc(rep.Imports, func(im module.Import) bool {
+		switch im.Module {
+		case abi.ModuleExtism:
+			return c == module.KV && (im.Name == "var_get" || im.Name == "var_set")
+		case abi.ModuleUser:
+			return c == module.Progress && im.Name == "notify_progress"
+		}
+		return false
+	})
+}
+
 // choosePlugin settles which export is called: of a plain plug-in the one that the
 // declaration names, or the only one.
 func (t *Tool) choosePlugin(s *Spec) error {

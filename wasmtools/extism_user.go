@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path"
 
+	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
 )
 
@@ -108,8 +109,8 @@ func hyperRoots(c *call, _ memory, p []uint64) {
 	p[0] = c.give(b)
 }
 
-// hyperProgress passes a report on. Without a grant it goes nowhere: a notification has
-// no answer that could say so.
+// hyperProgress passes a report on. Without a grant it goes nowhere: the plug-in need not
+// be refused for it, nor is there an answer that could say so.
 func hyperProgress(c *call, _ memory, p []uint64) {
 	var in struct {
 		Progress float64 `json:"progress"`
@@ -117,7 +118,11 @@ func hyperProgress(c *call, _ memory, p []uint64) {
 		Message  string  `json:"message"`
 	}
 	c.shared().message(p[0], &in)
-	if c.logs.take(len(in.Message) + 1) {
-		c.log.Debug("guest progress", "text", in.Message, "done", in.Progress, "total", in.Total)
+	if !c.tool.progress || c.audit.of == nil || c.audit.of.Host == nil {
+		return
 	}
+	if err := c.permitted(module.Progress); err != nil {
+		panic(err)
+	}
+	c.audit.of.Host.Progress(c.ctx, tool.Progress{Message: in.Message, Done: in.Progress, Total: in.Total})
 }

@@ -45,7 +45,7 @@ func (t *Tool) granted(c module.Capability) bool {
 
 // unused remarks on a grant that the module cannot use.
 func (t *Tool) unused(c module.Capability) {
-	if t.granted(c) && !slices.Contains(t.report.Capabilities, c) {
+	if t.granted(c) && !slices.Contains(t.report.Capabilities, c) && !pluginCanUse(t.report, c) {
 		t.warn("%s is granted, but the module does not import hermes_%s.", c, c)
 	}
 }

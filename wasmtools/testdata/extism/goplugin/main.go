@@ -157,6 +157,8 @@ func do(in request) (any, error) {
 		return optional(configGet(store([]byte(in.Text)))), nil
 	case "vars":
 		return vars(in.Times), nil
+	case "keep":
+		return keep(in.Text, in.Value), nil
 	case "log":
 		logWarn(store([]byte(in.Text)))
 		return logLevel(), nil
@@ -186,6 +188,13 @@ func vars(times int) []any {
 	seen = append(seen, optional(varGet(key())))
 	varSet(key(), 0)
 	return append(seen, optional(varGet(key())))
+}
+
+// keep keeps a value, or removes it if there is none, and gives the one before.
+func keep(name string, value []byte) any {
+	before := optional(varGet(store([]byte(name))))
+	varSet(store([]byte(name)), store(value))
+	return before
 }
 
 func send(in request) (any, error) {
