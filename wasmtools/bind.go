@@ -161,6 +161,7 @@ func (m *Module) Bind(s Spec) (*Tool, error) {
 		return nil, &BindError{Summary: "Module released", Detail: fault.Message(err)}
 	}
 	t.module = m
+	m.rt.writable.add(t.files, 1)
 	return t, nil
 }
 
@@ -189,6 +190,7 @@ func (r *Runtime) declare(rep *module.Report, s Spec) (*Tool, error) {
 func (t *Tool) Close() error {
 	t.closed.Do(func() {
 		t.finish()
+		t.rt.writable.add(t.files, -1)
 		t.module.Release()
 	})
 	return nil
@@ -361,7 +363,7 @@ func (t *Tool) checkMount(i int) error {
 	case twice:
 		return &BindError{"Duplicate mount", fmt.Sprintf("Two files grants are mounted at %q.", f.Mount), "grant.files.mount"}
 	}
-	root, err := openMount(*f)
+	root, err := t.rt.openMount(*f)
 	if err != nil {
 		return &BindError{"Unusable directory", fmt.Sprintf("The directory %q cannot be opened: %s.", f.Path, reason(err)), "grant.files.path"}
 	}

@@ -22,16 +22,12 @@ type mounts struct {
 	refuse func(format string, args ...any)
 }
 
-// openMount opens a granted directory. It is opened for every call, so that a directory
-// that was replaced is seen, and confined from then on by its handle.
-func openMount(g FilesGrant) (*os.Root, error) { return os.OpenRoot(g.Path) }
-
 // reason is an error of the system without the path in it.
 func reason(err error) string {
 	if no, ok := errors.AsType[syscall.Errno](err); ok {
 		return no.Error()
 	}
-	return "it is not a directory that can be read"
+	return "it is not a directory that can be read, or it leads out of one that tools may write to"
 }
 
 // mount opens the granted directories.
@@ -40,7 +36,7 @@ func (c *call) mount() error {
 		c.refuse(filesGrant, format, args...)
 	}}
 	for _, g := range c.tool.files {
-		root, err := openMount(g)
+		root, err := c.tool.rt.openMount(g)
 		if err != nil {
 			return fault.Wrap(fault.Unavailable, err, "the directory %s of the tool cannot be opened: %s", g.Mount, reason(err))
 		}

@@ -158,6 +158,8 @@ type Runtime struct {
 
 	reclaiming sync.Mutex // held while memory is given back
 
+	writable writable
+
 	mu      sync.Mutex // guards what follows, and the refs of every Module
 	modules map[string]*Module
 	closed  bool
@@ -173,7 +175,7 @@ func Open(o Options) (*Runtime, error) {
 	r := &Runtime{
 		log: o.Log, egress: o.Egress, kv: o.KV, accepts: o.Modules, cache: cache, timeout: o.CompileTimeout,
 		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/compileWorkers)),
-		modules: map[string]*Module{}, pool: newPool(), slots: newSlots(o.MemoryBudget),
+		modules: map[string]*Module{}, writable: writable{dirs: map[string]int{}}, pool: newPool(), slots: newSlots(o.MemoryBudget),
 	}
 	r.aborted = sync.OnceValue(aborter(o.Log))
 	r.budget = &budget{limit: o.MemoryBudget, evict: r.pool.evict}

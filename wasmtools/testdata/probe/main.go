@@ -105,6 +105,8 @@ func probe(ctx context.Context, a args) (any, error) {
 			}
 		}
 		return map[string]any{"status": r.Status, "body": string(r.Body), "url": r.URL, "headers": r.Headers, "truncated": r.Truncated}, nil
+	case "matrix":
+		return matrix(a), nil
 	default:
 		return files(a)
 	}
