@@ -318,7 +318,7 @@ func (t *Tool) setHTTP(s *Spec) error {
 }
 
 func (g HTTPGrant) policy() (egress.Policy, error) {
-	p := egress.Policy{MaxResponse: g.MaxResponse, AllowPrivate: g.AllowPrivate, Headers: g.Headers}
+	p := egress.Policy{MaxResponse: g.MaxResponse, AllowPrivate: g.AllowPrivate, Headers: g.Headers, Hide: true}
 	if len(g.Hosts) == 0 {
 		return p, &BindError{"Missing hosts", `A grant of http needs hosts, for example hosts = ["https://api.example.com"].`, "grant.http.hosts"}
 	}

@@ -125,6 +125,10 @@ func httpToken(s string) bool {
 func (f *frame) checkMethods(b *hclsyntax.Block, methods []string) {
 	known := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	for i, m := range methods {
+		if m == "TRACE" || m == "TRACK" || m == "CONNECT" {
+			f.errorf(elementRange(b, "methods", i), "Invalid method", "%s cannot be allowed: its answer would show the module what the host adds to requests.", m)
+			continue
+		}
 		if !slices.Contains(known, m) && !httpToken(m) {
 			f.errorf(elementRange(b, "methods", i), "Invalid method", "%q is not a method of HTTP.%s", m, suggestAny(m, known))
 		}

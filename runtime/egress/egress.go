@@ -18,8 +18,8 @@
 //   - Link-local, metadata, multicast, unspecified and reserved addresses are refused
 //     whatever the policy says; loopback and internal ones unless it says AllowPrivate.
 //   - Proxies of the environment are not used.
-//   - Injected headers go to the origin of the first URL and to no other, and a caller
-//     can neither set nor see them.
+//   - Injected headers go to the origin of the first URL and to no other. A caller cannot
+//     set them, nor see them if the policy hides them.
 //   - What is read is bounded: headers, body, and body after decompression.
 //
 // # Concurrency
@@ -92,6 +92,9 @@ type Policy struct {
 	// Headers are added by the host to requests to the origin of the first URL, and
 	// replace what the caller set under the same name.
 	Headers map[string]secret.Value
+	// Hide blots the values of Headers out of answers that repeat them, other than those of
+	// headers that hold no secrets, as Accept.
+	Hide bool
 	// MaxRedirects is how many are followed; 0: [DefaultMaxRedirects]; negative: none,
 	// the redirect itself is the answer.
 	MaxRedirects int
@@ -216,7 +219,7 @@ func (g *Guard) follow(ctx context.Context, h *hop, p *Policy) (*Response, Origi
 		next, err := h.redirect(answer, p)
 		if err != nil || next == nil {
 			res, err := conclude(answer, h, p, err)
-			return res, h.origin, err
+			return p.conceal(res), h.origin, err
 		}
 		_ = answer.Body.Close() // its body says nothing
 		if n >= p.MaxRedirects {

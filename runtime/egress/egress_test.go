@@ -237,7 +237,7 @@ func TestRedirectsAreCheckedLikeFirstRequests(t *testing.T) {
 		"https://start.test/":                     fault.Denied, // another scheme
 		"http://start.test:81/":                   fault.Denied, // another port
 		"http://u:p@start.test/":                  fault.Denied,
-		"file:///etc/passwd":                      fault.Invalid,
+		"file:///etc/passwd":                      fault.Denied,
 		"http://169.254.169.254/latest":           fault.Denied,
 		"http://st\x7fart.test/":                  fault.Unavailable,
 		"/again":                                  fault.Exhausted,
@@ -326,7 +326,7 @@ func TestErrorsAreFaults(t *testing.T) {
 		"userinfo":        {egress.Request{URL: "https://u:p@a.test"}, fault.Denied},
 		"relative":        {egress.Request{URL: "/x"}, fault.Invalid},
 		"opaque":          {egress.Request{URL: "https:a.test"}, fault.Invalid},
-		"scheme":          {egress.Request{URL: "gopher://a.test"}, fault.Invalid},
+		"scheme":          {egress.Request{URL: "gopher://a.test"}, fault.Denied},
 		"unparsable":      {egress.Request{URL: "https://a.test/%zz?k=hunter2"}, fault.Invalid},
 		"port":            {egress.Request{URL: "https://a.test:99999"}, fault.Invalid},
 		"method":          {egress.Request{URL: "https://a.test", Method: "POST", Policy: egress.Policy{Origins: origins(t, "a.test")}}, fault.Denied},

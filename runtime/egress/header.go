@@ -24,12 +24,20 @@ func Reserved(name string) bool {
 func harmless(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {
-		switch name {
-		case "Accept", "Accept-Language", "Content-Type", "Range", "User-Agent":
+		if plain(name) {
 			out[name] = values
 		}
 	}
 	return out
+}
+
+// plain says whether a header, by its canonical name, never holds a secret.
+func plain(name string) bool {
+	switch name {
+	case "Accept", "Accept-Language", "Content-Type", "Range", "User-Agent":
+		return true
+	}
+	return false
 }
 
 // callerHeader is h without what a caller cannot set. Names that differ only in case

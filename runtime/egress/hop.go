@@ -45,6 +45,9 @@ func permit(h *hop, p *Policy) (*hop, error) {
 	if h.url.User != nil {
 		return nil, fault.New(fault.Denied, "a URL with a user name or password is refused: put credentials into a header")
 	}
+	if scheme := strings.ToLower(h.url.Scheme); scheme != "" && scheme != "http" && scheme != "https" {
+		return nil, fault.New(fault.Denied, "the scheme %.20q is refused: it must be https or http", scheme)
+	}
 	if h.url.Host == "" || h.url.Opaque != "" {
 		return nil, fault.New(fault.Invalid, "the URL must be absolute, for example https://host/path")
 	}
@@ -55,12 +58,19 @@ func permit(h *hop, p *Policy) (*hop, error) {
 	if !slices.ContainsFunc(p.Origins, func(o Origin) bool { return o.covers(origin) }) {
 		return nil, fault.New(fault.Denied, "%s is not allowed; allowed: %s", origin, list(p.Origins))
 	}
+	if echoes(h.method) {
+		return nil, fault.New(fault.Denied, "method %q is refused: its answer would show what the host adds to requests", h.method)
+	}
 	if !slices.Contains(p.Methods, h.method) {
 		return nil, fault.New(fault.Denied, "method %.20q is not allowed; allowed: %s", h.method, strings.Join(p.Methods, ", "))
 	}
 	h.url, h.origin = canonicalURL(h.url, origin), origin
 	return h, nil
 }
+
+// echoes says whether answers to the method repeat the request, or open a tunnel. No
+// policy allows it.
+func echoes(method string) bool { return method == "TRACE" || method == "TRACK" || method == "CONNECT" }
 
 // canonicalURL carries the host exactly as it was judged, so that no later reader can
 // take it for another.
