@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// copyLimit is the size of a linear memory, in bytes, up to which copying its image is
-// quicker than mapping it: a page that is written to after a mapping costs a fault.
-const copyLimit = 256 << 10
+// copyLimit is the size of a linear memory, in bytes, up to which copying its image costs no
+// more than mapping it, for which the first calls pay with a fault for each page they touch.
+const copyLimit = 128 << 10
 
 // image is what a linear memory starts from: the data segments of a module, or the memory
 // of a guest that has been initialised. It is never written to after it was made.

@@ -15,7 +15,8 @@ const canShare = true
 // sharedImage is a file in memory, sealed against writing.
 type sharedImage struct {
 	fd   int
-	size int // bytes; a multiple of the page size of the system
+	size int    // bytes; a multiple of the page size of the system
+	view []byte // all of it, to be read
 }
 
 // newSharedImage copies mem to a file. Pages that are all zero take no memory in it until
@@ -31,8 +32,17 @@ func newSharedImage(mem []byte) (*sharedImage, error) {
 		s.close()
 		return nil, err
 	}
+	if s.size > 0 {
+		if s.view, err = unix.Mmap(fd, 0, s.size, unix.PROT_READ, unix.MAP_SHARED); err != nil {
+			s.close()
+			return nil, fmt.Errorf("mapping file: %w", err)
+		}
+	}
 	return s, nil
 }
+
+// contents is the image, to be read while a reference to it is held.
+func (s *sharedImage) contents() []byte { return s.view }
 
 // fill writes the pages that are not zero, those that follow each other at once.
 func (s *sharedImage) fill(mem []byte, page int) error {
@@ -89,7 +99,12 @@ func (s *sharedImage) mapInto(mem []byte) error {
 	return err
 }
 
-func (s *sharedImage) close() { _ = unix.Close(s.fd) } // nothing is written that could be lost
+func (s *sharedImage) close() {
+	if s.view != nil {
+		_ = unix.Munmap(s.view) // it is a mapping
+	}
+	_ = unix.Close(s.fd) // nothing is written that could be lost
+}
 
 // discardPages forgets what was written to mem: pages of an image are that again, others
 // are zero.

@@ -16,4 +16,8 @@ func (*sharedImage) mapInto([]byte) error { return errors.ErrUnsupported }
 
 func (*sharedImage) close() {}
 
+func (*sharedImage) contents() []byte { return nil }
+
 func discardPages([]byte) error { return errors.ErrUnsupported }
+
+func touched([]byte) []span { return nil }

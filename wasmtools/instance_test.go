@@ -134,6 +134,29 @@ func TestLargeMemory(t *testing.T) {
 	})
 }
 
+// TestChangingPages: memory is restored also where no earlier call has written to.
+func TestChangingPages(t *testing.T) {
+	// at = 2048 * bytes of the input; trap unless the word there is 0 and that at 0 is 40.
+	at := slices.Concat([]byte{0x10, 0}, enc.Const(11), []byte{0x74})
+	trapIf := []byte{0x04, 0x40, enc.Unreachable, 0x0b}
+	body := slices.Concat(at, []byte{0x28, 2, 0}, trapIf, load, enc.Const(40), []byte{0x47}, trapIf, bump,
+		at, enc.Const(1), store, enc.Const(0))
+	m := withInit(reactor(body), enc.Const(0), enc.Const(40), store, enc.Const(700_000), enc.Const(1), store)
+	m.Imports = []enc.Import{{Module: "hermes", Name: "input_len", Results: []byte{enc.I32}}}
+	m.Pages = 64
+	eachUse(t, func(t *testing.T, r *Runtime) {
+		tl := bind(t, r, m.Bytes(), Spec{})
+		for _, n := range slices.Concat(slices.Repeat([]int{3}, 5), []int{900, 3, 900, 1, 700, 3, 900, 400, 402, 900, 3}) {
+			if _, err := invoke(t.Context(), t, tl, `{"a":"`+strings.Repeat("x", n)+`"}`); err != nil {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+		}
+		if got := tl.Stats(); got.Made != 2 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // TestDiscards: an instance that cannot be restored for certain is not used again, and the
 // next call is none the worse for it.
 func TestDiscards(t *testing.T) {
