@@ -132,7 +132,7 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 // openWasm opens the runtime of modules for the first build.
 func (b *build) openWasm() (err error) {
 	if b.o.Wasm == nil && b.o.OpenWasm != nil {
-		b.Provisioner.o.Wasm, err = b.o.OpenWasm(b.cfg.Runtime.Wasm)
+		b.o.Wasm, err = b.o.OpenWasm(b.cfg.Runtime.Wasm)
 	}
 	return err
 }

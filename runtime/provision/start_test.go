@@ -20,7 +20,7 @@ func fetcher() string {
 	section := func(id byte, body string) string { return string(rune(id)) + string(rune(len(body))) + body }
 	return "\x00asm\x01\x00\x00\x00" +
 		section(1, "\x02\x60\x00\x00\x60\x02\x7f\x7f\x01\x7f") + // func(), func(i32, i32) i32
-		section(2, "\x01"+name("hermes_http")+name("request")+"\x00\x01") +
+		section(2, "\x01"+name("hermes_http")+name("fetch")+"\x00\x01") +
 		section(3, "\x01\x00") +
 		section(5, "\x01\x00\x01") +
 		section(7, "\x02"+name("memory")+"\x02\x00"+name("_start")+"\x00\x01") +
@@ -41,7 +41,7 @@ tool "w" {
 }
 `)
 	snap, diags := s.build(true)
-	if snap != nil || !diags.HasErrors() || !strings.Contains(diags[0].Detail, "hermes_http") {
+	if snap != nil || !diags.HasErrors() || !strings.Contains(diags[0].Detail, `grant "http" {`) {
 		t.Fatalf("got %v, %v", snap, diags)
 	}
 	if diags[0].Subject == nil || filepath.Base(diags[0].Subject.Filename) != "w.hcl" {
