@@ -71,12 +71,7 @@ func newMachine(t testing.TB, cfg wazero.RuntimeConfig, wasm []byte, o rewrite.O
 	r := wazero.NewRuntimeWithConfig(ctx, cfg)
 	t.Cleanup(func() { r.Close(context.Background()) })
 	m.link(t, r)
-	_, err := r.NewHostModuleBuilder("hermes_test").NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(func(context.Context, api.Module, []uint64) {}), nil, nil).
-		Export("nothing").Instantiate(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	linkNothing(t, r)
 	res, err := rewrite.Rewrite(wasm, o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +84,17 @@ func newMachine(t testing.TB, cfg wazero.RuntimeConfig, wasm []byte, o rewrite.O
 		t.Fatal(err)
 	}
 	return m
+}
+
+// linkNothing offers a function that does nothing.
+func linkNothing(t testing.TB, r wazero.Runtime) {
+	t.Helper()
+	_, err := r.NewHostModuleBuilder("hermes_test").NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(func(context.Context, api.Module, []uint64) {}), nil, nil).
+		Export("nothing").Instantiate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // call gives the results and the fuel that the call used.
