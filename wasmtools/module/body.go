@@ -31,8 +31,8 @@ func (c *checker) body(r *binary.Reader, t *FuncType) {
 	c.declareLocals(r, t.Params)
 	c.r, c.base = r, r.Offset()-r.Pos()
 	c.stack, c.frames = c.stack[:0], c.frames[:0]
-	c.blocks, c.branches = 0, 0
-	c.moves = 1000 + size*c.p.limits.Values
+	c.blocks, c.branches, c.run = 0, 0, 0
+	c.moves, c.joins = 1000+size*c.p.limits.Values, c.p.limits.Joins
 	c.outer = FuncType{Results: t.Results}
 	c.enter(binary.OpBlock, &c.outer)
 	d, in := &c.p.decoder, &c.p.instr

@@ -16,7 +16,8 @@ type checker struct {
 
 	simple           map[int64]*FuncType // of blocks without parameters, with one result or none
 	blocks, branches int
-	moves            int // operands that calls, blocks and branches may still move
+	moves, joins     int // operands that may still be moved, and locals joined
+	run              int // blocks since control last came together
 
 	outer FuncType // of the block that is the function
 }
@@ -28,16 +29,10 @@ const unknown byte = 0
 type frame struct {
 	op          binary.Op
 	unreachable bool
-	height      int // of the stack below its operands
+	branches    int32 // to it
+	run         int   // of the checker, where an if stands
+	height      int   // of the stack below its operands
 	typ         *FuncType
-}
-
-// label gives the types that a branch to the block takes along.
-func (f *frame) label() string {
-	if f.op == binary.OpLoop {
-		return f.typ.Params
-	}
-	return f.typ.Results
 }
 
 func (c *checker) fail(format string, args ...any) { c.r.FailAt(c.at, format, args...) }
@@ -89,6 +84,38 @@ func (c *checker) move(n int) {
 	}
 }
 
+// joinForward is what joining a local costs at an edge forward, in units of the first
+// branch back to a loop.
+const joinForward = 40
+
+// join accounts for an edge between blocks, at which all locals, and n operands, may
+// have to be joined.
+func (c *checker) join(cost, n int) {
+	if c.joins -= cost * (len(c.locals) + n + 1); c.joins < 0 {
+		c.fail("too many blocks and branches for the %d locals of the function: compiling it would take too long; build with optimisation, or split the function", len(c.locals))
+	}
+}
+
+// split accounts for an edge forward. The compiler looks for what a local was before it
+// in every block up to the last one where control came together, anew for every edge.
+func (c *checker) split(n int) { c.join(joinForward+c.run, n) }
+
+// target finds the block that a branch goes to, and gives the types of the operands that
+// the branch takes along.
+func (c *checker) target(depth uint32) string {
+	if int64(depth) >= int64(len(c.frames)) {
+		c.fail("a branch out of %d blocks, there are %d", depth, len(c.frames))
+	}
+	f := &c.frames[len(c.frames)-1-int(depth)]
+	f.branches++
+	if f.op != binary.OpLoop {
+		c.split(len(f.typ.Results))
+		return f.typ.Results
+	}
+	c.join(int(2*f.branches-1)+c.run, len(f.typ.Params))
+	return f.typ.Params
+}
+
 // unreachable says that what follows is not reached.
 func (c *checker) unreachable() {
 	f := c.top()
@@ -101,7 +128,7 @@ func (c *checker) enter(op binary.Op, t *FuncType) {
 	if len(c.frames) > c.p.limits.Nesting {
 		c.fail("blocks nested deeper than %d", c.p.limits.Nesting)
 	}
-	c.frames = append(c.frames, frame{op: op, typ: t, height: len(c.stack)})
+	c.frames = append(c.frames, frame{op: op, typ: t, height: len(c.stack), run: c.run})
 	c.stack = append(c.stack, t.Params...)
 }
 
@@ -114,14 +141,6 @@ func (c *checker) leave(op binary.Op) frame {
 	}
 	c.frames = c.frames[:len(c.frames)-1]
 	return f
-}
-
-// label finds the block that a branch goes to.
-func (c *checker) label(depth uint32) *frame {
-	if int64(depth) >= int64(len(c.frames)) {
-		c.fail("a branch out of %d blocks, there are %d", depth, len(c.frames))
-	}
-	return &c.frames[len(c.frames)-1-int(depth)]
 }
 
 // instruction runs an instruction on the stack of types.

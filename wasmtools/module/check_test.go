@@ -55,7 +55,7 @@ func TestFaults(t *testing.T) {
 		"\x12\x00":                     where + "instruction 0x12 belongs to a proposal that is not supported: tail calls",
 		"\x0b\x0b":                     where + "2 bytes too many in the function body",
 		"\x02\x40":                     where + "unexpected end",
-		"\x02\x7f\x02\x40\x41\x00\x41\x00\x0e\x01\x00\x01\x0b\x41\x00\x0b\x1a": where + "br_table to blocks that take 0 and 1 operands",
+		"\x02\x7f\x02\x40\x41\x00\x41\x00\x0e\x01\x00\x01\x0b\x41\x00\x0b\x1a": where + "br_table to blocks that take 1 and 0 operands",
 	} {
 		_, err := module.Parse(in(code), module.DefaultLimits())
 		if got := fault.Message(err); !strings.Contains(got, want) || !strings.Contains(got, "at byte ") {

@@ -14,6 +14,7 @@ func (c *checker) control(in *binary.Instr) {
 			c.fail("else without an if")
 		}
 		f := c.leave(in.Op)
+		c.run = f.run + 1
 		c.enter(binary.OpElse, f.typ)
 	case binary.OpEnd:
 		f := c.leave(in.Op)
@@ -21,14 +22,18 @@ func (c *checker) control(in *binary.Instr) {
 			c.fail("an if of type %s without an else", f.typ)
 		}
 		c.stack = append(c.stack, f.typ.Results...)
+		if f.branches > 0 || f.op == binary.OpIf || f.op == binary.OpElse {
+			c.run = 0
+		}
 	case binary.OpBr:
-		c.branch(in.Op, c.label(in.A).label())
+		c.branch(in.Op, c.target(in.A))
 		c.unreachable()
 	case binary.OpBrIf:
 		c.want(in.Op, binary.I32)
-		types := c.label(in.A).label()
+		types := c.target(in.A)
 		c.branch(in.Op, types)
 		c.stack = append(c.stack, types...)
+		c.run++
 	case binary.OpBrTable:
 		c.branchTable(in)
 	default:
@@ -46,8 +51,16 @@ func (c *checker) block(in *binary.Instr) {
 	}
 	t := c.blockType(in.Type)
 	c.move(2*len(t.Params) + len(t.Results))
+	c.split(len(t.Params))
 	c.wantAll(in.Op, t.Params)
 	c.enter(in.Op, t)
+	switch in.Op {
+	case binary.OpIf:
+		c.run++
+	case binary.OpLoop:
+		c.run = 0
+	default:
+	}
 }
 
 func (c *checker) blockType(t int64) *FuncType {
@@ -80,10 +93,12 @@ func (c *checker) branchTable(in *binary.Instr) {
 		c.fail("more than %d targets of br_tables in a function", c.p.limits.Branches)
 	}
 	c.want(in.Op, binary.I32)
-	last := len(in.Labels) - 1
-	arity := len(c.label(in.Labels[last]).label())
+	arity := none
 	for _, l := range in.Labels {
-		types := c.label(l).label()
+		types := c.target(l)
+		if arity == none {
+			arity = len(types)
+		}
 		if len(types) != arity {
 			c.fail("br_table to blocks that take %d and %d operands", len(types), arity)
 		}

@@ -186,9 +186,14 @@ func TestBombs(t *testing.T) {
 		{"module name", raw(enc.Custom("name", enc.Section(0, huge))), "bytes announced"},
 		{"two sections of names", raw(enc.Custom("name", nil), enc.Custom("name", nil)), "second name section"},
 		{"names in vain", raw(enc.Custom("name", enc.Section(1, []byte{0, 0}))), "1 bytes too many in a list of names"},
-		{"operands of calls", wideCalls(), "move more than 8 operands"},
-		{"operands of blocks", wideBlocks(), "move more than 8 operands"},
-		{"operands of branches", wideBranches(), "move more than 8 operands"},
+		{"locals joined by branches", joins(0x0d, 0), "too many blocks and branches for the 1000 locals of the function"},
+		{"locals joined by blocks", joins(4, 0x40, 0x0b), "too many blocks and branches for the 1000 locals of the function"},
+		{"locals joined by branches forward", joins(4, 0x40, 0x0c, 0, 0x0b), "too many blocks and branches for the 1000 locals of the function"},
+		{"branches back", fewLocals(), "too many blocks and branches for the 2 locals of the function"},
+		{"locals joined by tables", joins(append([]byte{4, 0x40, 0x41, 0, 0x0e, 9}, append(make([]byte, 10), 0x0b)...)...), "too many blocks and branches for the 1000 locals of the function"},
+		{"operands of calls", wideCalls(), "move more than 2 operands"},
+		{"operands of blocks", wideBlocks(), "move more than 2 operands"},
+		{"operands of branches", wideBranches(), "move more than 2 operands"},
 		{"tag section", raw(enc.Section(13, enc.U(0))), "section 13"},
 		{"repeated section", raw(enc.Section(1, enc.U(0)), enc.Section(1, enc.U(0))), "out of order"},
 		{"sections out of order", raw(enc.Section(3, enc.U(0)), enc.Section(1, enc.U(0))), "out of order"},
@@ -221,6 +226,19 @@ func manyLocals() []byte {
 		m.Funcs = append(m.Funcs, enc.Func{Locals: append(enc.U(1), append(enc.U(10_000), 0x7e)...)})
 	}
 	return m.Bytes()
+}
+
+// joins is a loop in which code that takes a condition stands a thousand times, among a
+// thousand locals.
+func joins(code ...byte) []byte {
+	body := slices.Concat([]byte{3, 0x40}, bytes.Repeat(append([]byte{0x41, 0}, code...), 1000), []byte{0x0b})
+	return enc.Module{Funcs: []enc.Func{{Export: "_start", Locals: slices.Concat(enc.U(1), enc.U(1000), []byte{enc.I32}), Body: body}}}.Bytes()
+}
+
+// fewLocals branches back to one loop from 20,000 places.
+func fewLocals() []byte {
+	body := slices.Concat([]byte{3, 0x40}, bytes.Repeat([]byte{0x41, 0, 0x0d, 0}, 20_000), []byte{0x0b})
+	return enc.Module{Funcs: []enc.Func{{Export: "_start", Locals: []byte{1, 2, enc.I32}, Body: body}}}.Bytes()
 }
 
 // wide is a function of a thousand results, called from code that is not reached.
