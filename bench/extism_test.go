@@ -10,8 +10,8 @@ import (
 )
 
 // plugins runs the work on the Extism SDK.
-func plugins(file string, pooled, timeout bool) func(tb testing.TB) caller {
-	return func(tb testing.TB) caller {
+func plugins(file string, pooled, timeout bool) func(tb testing.TB) (caller, func() int) {
+	return func(tb testing.TB) (caller, func() int) {
 		ctx := within(tb)
 		cache, err := wazero.NewCompilationCacheWithDir(cacheDir(tb))
 		must(tb, err)
@@ -42,6 +42,6 @@ func plugins(file string, pooled, timeout bool) func(tb testing.TB) caller {
 				err = fmt.Errorf("the plug-in returned %d", code)
 			}
 			return out, err
-		}
+		}, p.idle
 	}
 }

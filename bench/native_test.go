@@ -13,18 +13,18 @@ import (
 )
 
 // native does the work in this process.
-func native(testing.TB) caller {
-	return func(_ context.Context, args []byte) ([]byte, error) { return count.JSON(args) }
+func native(testing.TB) (caller, func() int) {
+	return func(_ context.Context, args []byte) ([]byte, error) { return count.JSON(args) }, nil
 }
 
 // program runs a program of this machine for each call.
-func program(file string) func(tb testing.TB) caller {
-	return func(testing.TB) caller {
+func program(file string) func(tb testing.TB) (caller, func() int) {
+	return func(testing.TB) (caller, func() int) {
 		return func(ctx context.Context, args []byte) ([]byte, error) {
 			cmd := exec.CommandContext(ctx, path(file))
 			cmd.Stdin = bytes.NewReader(args)
 			return cmd.Output()
-		}
+		}, nil
 	}
 }
 

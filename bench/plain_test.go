@@ -30,8 +30,8 @@ type io struct {
 type ioKey struct{}
 
 // plain runs the work on wazero with as little as possible around it.
-func plain(s shape) func(tb testing.TB) caller {
-	return func(tb testing.TB) caller {
+func plain(s shape) func(tb testing.TB) (caller, func() int) {
+	return func(tb testing.TB) (caller, func() int) {
 		ctx := within(tb)
 		cache, err := wazero.NewCompilationCacheWithDir(cacheDir(tb))
 		must(tb, err)
@@ -46,7 +46,7 @@ func plain(s shape) func(tb testing.TB) caller {
 		code, err := r.CompileModule(ctx, wasm)
 		must(tb, err)
 		if s.command {
-			return func(ctx context.Context, args []byte) ([]byte, error) { return command(ctx, r, code, args) }
+			return func(ctx context.Context, args []byte) ([]byte, error) { return command(ctx, r, code, args) }, nil
 		}
 		return reactors(r, code, s)
 	}
@@ -69,7 +69,7 @@ func command(ctx context.Context, r wazero.Runtime, code wazero.CompiledModule, 
 	return out.Bytes(), err
 }
 
-func reactors(r wazero.Runtime, code wazero.CompiledModule, s shape) caller {
+func reactors(r wazero.Runtime, code wazero.CompiledModule, s shape) (caller, func() int) {
 	p := &pool[api.Module]{make: func() (api.Module, error) {
 		return r.InstantiateModule(context.Background(), code, config())
 	}}
@@ -84,7 +84,7 @@ func reactors(r wazero.Runtime, code wazero.CompiledModule, s shape) caller {
 			defer func() { _ = mod.Close(ctx) }()
 		}
 		return react(ctx, mod, args)
-	}
+	}, p.idle
 }
 
 func react(ctx context.Context, mod api.Module, args []byte) ([]byte, error) {

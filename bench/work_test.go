@@ -38,8 +38,9 @@ type caller func(ctx context.Context, args []byte) ([]byte, error)
 type variant struct {
 	language string // go, c, rust, as
 	name     string
-	isolated string // what a call is kept apart from others by
-	open     func(tb testing.TB) caller
+	pooled   bool // instances are kept for further calls
+	// open prepares the work; idle is the number of instances that are kept, nil if none are.
+	open func(tb testing.TB) (do caller, idle func() int)
 }
 
 func (v variant) String() string { return v.language + "/" + v.name }
@@ -99,6 +100,12 @@ func (p *pool[T]) get() (T, error) {
 	}
 	p.mu.Unlock()
 	return p.make()
+}
+
+func (p *pool[T]) idle() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.free)
 }
 
 func (p *pool[T]) put(v T) {
