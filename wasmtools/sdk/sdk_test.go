@@ -1,6 +1,8 @@
 package sdk_test
 
 import (
+	"bytes"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -115,5 +117,45 @@ func TestHeader(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", strings.Join(flags, " "), err, out)
 		}
+	}
+}
+
+// torn are results in C that are not whole JSON, which only C can write.
+func torn() []string {
+	return []string{
+		`hermes_object(&c->out);`,
+		`hermes_object(&c->out); hermes_key(&c->out, "a"); hermes_end(&c->out);`,
+		`hermes_object(&c->out); hermes_put_int(&c->out, 1); hermes_end(&c->out);`,
+		`hermes_array(&c->out); hermes_key(&c->out, "a"); hermes_end(&c->out);`,
+		`hermes_put_null(&c->out); hermes_put_null(&c->out);`,
+		`hermes_end(&c->out);`,
+		`hermes_put_json(&c->out, "{");`,
+		`for (int i = 0; i < 513; i++) hermes_array(&c->out); for (int i = 0; i < 513; i++) hermes_end(&c->out);`,
+	}
+}
+
+// TestTornResult: a tool in C that forgets an end or a key has failed; its result is not
+// mended and not passed on.
+func TestTornResult(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiling modules under the race detector takes minutes")
+	}
+	var source, tools strings.Builder
+	source.WriteString("#include \"hermes.h\"\n")
+	for i, body := range torn() {
+		fmt.Fprintf(&source, "static int f%d(hermes_call *c) { %s return 0; }\n", i, body)
+		fmt.Fprintf(&tools, `, {"t%d", "", NULL, f%[1]d}`, i)
+	}
+	fmt.Fprintf(&source, "HERMES_MODULE(\"torn\", \"1\"%s)\n", &tools)
+	g := &guest{language: sdk.C, log: &bytes.Buffer{}}
+	g.compile(t, sdktest.Build(t, sdk.C, source.String()))
+	for i, body := range torn() {
+		got, err := g.call(t, fmt.Sprintf("t%d", i), object{}, wasmtools.Spec{})
+		if fault.KindOf(err) != fault.Internal {
+			t.Errorf("%s: got %s, %v", body, got, err)
+		}
+	}
+	if !strings.Contains(g.log.String(), "the tool wrote JSON that is not whole") {
+		t.Errorf("the log does not say why:\n%s", g.log)
 	}
 }
