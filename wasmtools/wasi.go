@@ -24,7 +24,7 @@ func linkWASI(ctx context.Context, engine wazero.Runtime) error {
 // parameters are. A watched call costs some 200 ns more. The flags of standard streams and
 // mounts need no watching, since they cannot be changed.
 func watch(def api.FunctionDefinition) experimental.FunctionListener {
-	w := watcher{limits: wasiLimits(def)}
+	w := watcher{limits: wasiLimits(def), paths: wasiPaths(def)}
 	switch name := def.ExportNames()[0]; name {
 	case "fd_close", "fd_readdir": // which keeps what it read of a mount
 		w.marks = marksStanding
@@ -44,6 +44,7 @@ func watch(def api.FunctionDefinition) experimental.FunctionListener {
 type watcher struct {
 	marks  marks
 	limits []wasiLimit
+	paths  []int // parameters that point to a path below a descriptor; the length follows
 }
 
 // marks says when a function makes an instance unfit for another call; the zero value:
@@ -62,7 +63,7 @@ const (
 const standingDescriptors = 3
 
 // Before looks at the call and at the parameters.
-func (w watcher) Before(ctx context.Context, _ api.Module, def api.FunctionDefinition, p []uint64, _ experimental.StackIterator) {
+func (w watcher) Before(ctx context.Context, mod api.Module, def api.FunctionDefinition, p []uint64, _ experimental.StackIterator) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok || c.in == nil {
 		return
@@ -71,6 +72,7 @@ func (w watcher) Before(ctx context.Context, _ api.Module, def api.FunctionDefin
 	for _, l := range w.limits {
 		l.enforce(def, p)
 	}
+	w.recordEscape(c, mod, def, p)
 	standing := u32(p[0]) < uint32(standingDescriptors+len(c.mounts.list)) //nolint:gosec // few
 	if w.marks == marksAlways || w.marks == marksStanding && standing {
 		c.in.marked = renumbered
