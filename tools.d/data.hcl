@@ -10,6 +10,7 @@ tool "json_query" {
   param "query" {
     type        = string
     description = "JSONPath, for example $.items[?@.price < 10].name, $..id or $.rows[-3:]. Functions in filters: length(), count(), match(), search(), value()"
+    max_length  = 4096
   }
   param "data" {
     type        = any
@@ -44,7 +45,7 @@ tool "json_query" {
 }
 
 tool "csv_query" {
-  description = "Filter, group, aggregate, sort and select rows of a CSV table. Give the table as text."
+  description = "Filter, group, aggregate, sort and select rows of a CSV table, with exact sums. Give the table as text, at most a million cells."
   emoji       = "📊"
   effect      = "read"
 

@@ -119,13 +119,14 @@ func (a Aggregate) compute(t *table, rows [][]string) (string, error) {
 }
 
 func extreme(cells []string, most bool) string {
-	best := ""
+	var best key
 	for i, c := range cells {
-		if i == 0 || most && compareCells(c, best) > 0 || !most && compareCells(c, best) < 0 {
-			best = c
+		k := keyOf(c)
+		if order := k.compare(best); i == 0 || most && order > 0 || !most && order < 0 {
+			best = k
 		}
 	}
-	return best
+	return best.text
 }
 
 // total adds up exactly. The average of nothing is empty.

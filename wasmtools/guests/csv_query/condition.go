@@ -79,31 +79,29 @@ func ordering(op, v string) (func(cell string) bool, error) {
 	}, nil
 }
 
+// oneOf compares as = does, with all of a list at once.
 func oneOf(value any) (func(cell string) bool, error) {
 	list, ok := value.([]any)
 	if !ok {
 		return nil, fmt.Errorf("the value must be a list")
 	}
-	var tests []func(string) bool
+	wanted := make(map[string]bool, len(list))
 	for _, x := range list {
 		v, err := text(x)
 		if err != nil {
 			return nil, err
 		}
-		equal, err := ordering("=", v)
-		if err != nil {
-			return nil, err
-		}
-		tests = append(tests, equal)
+		wanted[identity(v)] = true
 	}
-	return func(cell string) bool {
-		for _, equal := range tests {
-			if equal(cell) {
-				return true
-			}
-		}
-		return false
-	}, nil
+	return func(cell string) bool { return wanted[identity(cell)] }, nil
+}
+
+// identity is the same for cells that are equal: a number in lowest terms, or the text.
+func identity(cell string) string {
+	if n, ok := numeric(cell); ok {
+		return "n" + n.RatString()
+	}
+	return "t" + cell
 }
 
 // text is a value as a cell would have it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -35,13 +36,16 @@ type Answer struct {
 	Rows     [][]any  `json:"rows"`
 	RowCount int      `json:"row_count"` // before offset and limit
 	Scanned  int      `json:"scanned"`   // rows of the input
-	More     bool     `json:"more"`      // rows were left out behind the last one
+	More     bool     `json:"more"`      // rows were left out behind the last one, by limit or by size
 }
 
 // Run answers the query.
 func (q Query) Run() (*Answer, error) {
 	if q.CSV == nil {
 		return nil, errors.New("csv: required")
+	}
+	if err := q.bounds(); err != nil {
+		return nil, err
 	}
 	limit := 100
 	if q.Limit != nil {
@@ -64,10 +68,48 @@ func (q Query) Run() (*Answer, error) {
 	from := min(q.Offset, len(t.rows))
 	to := from + min(limit, len(t.rows)-from)
 	a.More = to < len(t.rows)
+	left := maxOutput
 	for _, row := range t.rows[from:to] {
+		if left -= written(row); left < 0 && len(a.Rows) > 0 {
+			a.More = true
+			break
+		}
 		a.Rows = append(a.Rows, cells(row))
 	}
 	return a, nil
+}
+
+// maxOutput bounds the rows of an answer, in bytes of JSON: there are more behind them then.
+const maxOutput = 2 << 20
+
+// written is about how many bytes of JSON a row has.
+func written(row []string) int {
+	n := 2
+	for _, c := range row {
+		n += len(c) + 3
+		for i := range len(c) {
+			if c[i] < ' ' || c[i] == '"' || c[i] == '\\' {
+				n += 5
+			}
+		}
+	}
+	return n
+}
+
+// bounds are how many parts of each kind a query may have.
+func (q Query) bounds() error {
+	for _, part := range []struct {
+		name    string
+		n, most int
+	}{
+		{"where", len(q.Where), 50}, {"group_by", len(q.GroupBy), 20}, {"aggregate", len(q.Aggregate), 50},
+		{"select", len(q.Select), maxColumns}, {"sort", len(q.Sort), 20},
+	} {
+		if part.n > part.most {
+			return fmt.Errorf("%s has %d parts; at most %d are allowed", part.name, part.n, part.most)
+		}
+	}
+	return nil
 }
 
 func (q Query) filtered(t *table) (*table, error) {
@@ -89,10 +131,25 @@ func (q Query) sorted(t *table) (*table, error) {
 			return nil, err
 		}
 	}
-	rows := slices.Clone(t.rows)
-	slices.SortStableFunc(rows, func(a, b []string) int {
-		for i, k := range keys {
-			c := compareCells(a[k], b[k])
+	if len(keys) == 0 {
+		return t, nil
+	}
+	type keyed struct {
+		row []string
+		by  []key
+	}
+	rows := make([]keyed, len(t.rows))
+	all := make([]key, len(t.rows)*len(keys))
+	for i, row := range t.rows {
+		by := all[i*len(keys) : (i+1)*len(keys)]
+		for j, k := range keys {
+			by[j] = keyOf(row[k])
+		}
+		rows[i] = keyed{row, by}
+	}
+	slices.SortStableFunc(rows, func(a, b keyed) int {
+		for i := range keys {
+			c := a.by[i].compare(b.by[i])
 			if q.Sort[i].Descending {
 				c = -c
 			}
@@ -102,26 +159,39 @@ func (q Query) sorted(t *table) (*table, error) {
 		}
 		return 0
 	})
-	return &table{columns: t.columns, rows: rows}, nil
+	out := &table{columns: t.columns, rows: make([][]string, len(rows))}
+	for i, r := range rows {
+		out.rows[i] = r.row
+	}
+	return out, nil
 }
 
-// compareCells orders empty cells first, then numbers, then texts.
-func compareCells(a, b string) int {
-	x, xn := numeric(a)
-	y, yn := numeric(b)
-	if xn && yn {
-		return x.Cmp(y)
+// key is a cell to be ordered: empty ones first, then numbers, then texts.
+type key struct {
+	text   string
+	number *big.Rat // nil: none
+}
+
+func keyOf(cell string) key {
+	n, _ := numeric(cell)
+	return key{cell, n}
+}
+
+func (k key) compare(other key) int {
+	if k.number != nil && other.number != nil {
+		return k.number.Cmp(other.number)
 	}
-	rank := func(s string, n bool) int {
-		switch {
-		case s == "":
-			return 0
-		case n:
-			return 1
-		}
-		return 2
+	return cmp.Or(cmp.Compare(k.rank(), other.rank()), strings.Compare(k.text, other.text))
+}
+
+func (k key) rank() int {
+	switch {
+	case k.text == "":
+		return 0
+	case k.number != nil:
+		return 1
 	}
-	return cmp.Or(cmp.Compare(rank(a, xn), rank(b, yn)), strings.Compare(a, b))
+	return 2
 }
 
 func (q Query) selected(t *table) (*table, error) {
@@ -162,5 +232,14 @@ func cells(row []string) []any {
 
 // unknown is the error for a name that is no column.
 func unknown(name string, columns []string) error {
-	return fmt.Errorf("there is no column %q; there are %s", name, strings.Join(columns, ", "))
+	return fmt.Errorf("there is no column %q; there are %s", name, listed(columns))
+}
+
+// listed names the first columns.
+func listed(columns []string) string {
+	const most = 30
+	if len(columns) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(columns[:most], ", "), len(columns)-most)
+	}
+	return strings.Join(columns, ", ")
 }

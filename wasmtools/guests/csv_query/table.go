@@ -11,10 +11,17 @@ import (
 	"unicode/utf8"
 )
 
+const (
+	maxColumns = 2000
+	maxCells   = 1_000_000 // with the empty ones that short rows are filled with
+	maxDigits  = 100       // of a number; a longer one is a text
+)
+
 // table is rows of cells, all as long as columns.
 type table struct {
 	columns []string
 	rows    [][]string
+	cells   int
 }
 
 // column finds a column: by its name, else by its name without regard to case and to
@@ -27,7 +34,7 @@ func (t *table) column(name string) (int, error) {
 		}
 		if strings.EqualFold(strings.TrimSpace(c), strings.TrimSpace(name)) {
 			if found >= 0 {
-				return 0, fmt.Errorf("the column %q is ambiguous; there are %s", name, strings.Join(t.columns, ", "))
+				return 0, fmt.Errorf("the column %q is ambiguous; there are %s", name, listed(t.columns))
 			}
 			found = i
 		}
@@ -70,6 +77,9 @@ func read(text, delimiter string, header bool) (*table, error) {
 
 func (t *table) add(row []string, header bool) error {
 	if t.columns == nil {
+		if len(row) > maxColumns {
+			return fmt.Errorf("%d columns; at most %d can be queried", len(row), maxColumns)
+		}
 		t.columns = columnNames(row, header)
 		if header {
 			return nil
@@ -77,6 +87,9 @@ func (t *table) add(row []string, header bool) error {
 	}
 	if len(row) > len(t.columns) {
 		return fmt.Errorf("%d cells, but there are %d columns", len(row), len(t.columns))
+	}
+	if t.cells += len(t.columns); t.cells > maxCells {
+		return fmt.Errorf("more than %d cells; query a part of the table", maxCells)
 	}
 	for len(row) < len(t.columns) {
 		row = append(row, "")
@@ -89,14 +102,17 @@ func (t *table) add(row []string, header bool) error {
 func columnNames(row []string, header bool) []string {
 	names := make([]string, len(row))
 	used := map[string]bool{}
+	next := map[string]int{} // suffix to try, by name without one
 	for i, name := range row {
 		name = strings.TrimSpace(name)
 		if !header || name == "" {
 			name = fmt.Sprintf("c%d", i+1)
 		}
 		base := name
-		for n := 2; used[name]; n++ {
+		for used[name] {
+			n := max(2, next[base])
 			name = fmt.Sprintf("%s_%d", base, n)
+			next[base] = n + 1
 		}
 		used[name] = true
 		names[i] = name
@@ -127,13 +143,13 @@ func delimiterOf(text, given string) (rune, error) {
 
 var (
 	plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
-	anyNumber   = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$`)
+	anyNumber   = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?$`)
 )
 
 // numeric is the number in a cell, exactly.
 func numeric(cell string) (*big.Rat, bool) {
 	cell = strings.TrimSpace(cell)
-	if !anyNumber.MatchString(cell) {
+	if len(cell) == 0 || len(cell) > maxDigits || cell[0] > '9' || !anyNumber.MatchString(cell) {
 		return nil, false
 	}
 	return new(big.Rat).SetString(cell)

@@ -20,7 +20,7 @@ type function struct {
 	nodes  bool // takes nodes, else values
 	args   int
 	result resultKind
-	do     func(args []any) any // values; absent ones are nothing
+	do     func(ev *evaluation, args []any) (any, error) // values; absent ones are nothing
 	onList func(nodes []Node) any
 }
 
@@ -32,8 +32,8 @@ func functionNamed(name string) *function {
 		{name: "length", args: 1, do: length},
 		{name: "count", args: 1, nodes: true, onList: func(n []Node) any { return number(len(n)) }},
 		{name: "value", args: 1, nodes: true, onList: single},
-		{name: "match", args: 2, result: testResult, do: func(a []any) any { return matches(a, true) }},
-		{name: "search", args: 2, result: testResult, do: func(a []any) any { return matches(a, false) }},
+		{name: "match", args: 2, result: testResult, do: (*evaluation).match},
+		{name: "search", args: 2, result: testResult, do: (*evaluation).search},
 	} {
 		if f.name == name {
 			return &f
@@ -66,16 +66,16 @@ func (f *function) accept(args []expr) error {
 	return nil
 }
 
-func length(a []any) any {
+func length(ev *evaluation, a []any) (any, error) {
 	switch v := a[0].(type) {
 	case string:
-		return number(utf8.RuneCountInString(v))
+		return number(utf8.RuneCountInString(v)), ev.charge(len(v) / charsPerVisit)
 	case []any:
-		return number(len(v))
+		return number(len(v)), nil
 	case map[string]any:
-		return number(len(v))
+		return number(len(v)), nil
 	}
-	return nothing{}
+	return nothing{}, nil
 }
 
 func single(n []Node) any {
@@ -83,16 +83,6 @@ func single(n []Node) any {
 		return n[0].Value
 	}
 	return nothing{}
-}
-
-func matches(a []any, whole bool) any {
-	s, ok := a[0].(string)
-	pattern, okPattern := a[1].(string)
-	if !ok || !okPattern {
-		return false
-	}
-	re, err := compileRegexp(pattern, whole)
-	return err == nil && re.MatchString(s)
 }
 
 // compileRegexp compiles an I-Regexp, in which a dot matches all but line ends.

@@ -17,7 +17,7 @@ const schema = `{
   "additionalProperties": false,
   "required": ["query"],
   "properties": {
-    "query": {"type": "string", "description": "JSONPath (RFC 9535), for example $.items[?@.price < 10].name, $..id, $.rows[-3:], $.a['b c'][*]. Functions in filters: length(), count(), match(), search(), value()."},
+    "query": {"type": "string", "maxLength": 4096, "description": "JSONPath (RFC 9535), for example $.items[?@.price < 10].name, $..id, $.rows[-3:], $.a['b c'][*]. Functions in filters: length(), count(), match(), search(), value()."},
     "data": {"description": "The JSON value to query. Give either data or text."},
     "text": {"type": "string", "description": "The JSON value as text, for example the content of a file or of a response."},
     "paths": {"type": "boolean", "default": false, "description": "Also give the path of every value."},
@@ -34,9 +34,9 @@ type arguments struct {
 }
 
 type answer struct {
-	Count  int      `json:"count"` // of all matches
-	Values []any    `json:"values"`
-	Paths  []string `json:"paths,omitempty"` // normalized, one per value
+	Count  int               `json:"count"` // of all matches
+	Values []json.RawMessage `json:"values"`
+	Paths  []string          `json:"paths,omitempty"` // normalized, one per value
 }
 
 //nolint:gochecknoglobals // a reactor begins with its package variables
@@ -66,14 +66,7 @@ func run(_ context.Context, a arguments) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := answer{Count: len(nodes), Values: []any{}}
-	for _, n := range nodes[:min(limit, len(nodes))] {
-		out.Values = append(out.Values, n.Value)
-		if a.Paths {
-			out.Paths = append(out.Paths, n.Path())
-		}
-	}
-	return out, nil
+	return answered(nodes[:min(limit, len(nodes))], len(nodes), a.Paths)
 }
 
 // input decodes the value to query, with numbers as they are written.

@@ -40,14 +40,19 @@ type selector struct {
 	filter           expr
 }
 
-// maxNesting bounds parentheses and filters within filters.
-const maxNesting = 100
+const (
+	maxNesting = 100  // of parentheses and filters within filters
+	maxQuery   = 4096 // bytes
+)
 
 // Parse reads a JSONPath as RFC 9535 has it. A missing $ in front is forgiven.
 func Parse(text string) (*Query, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return nil, fmt.Errorf("empty; $ is the whole value")
+	}
+	if len(text) > maxQuery {
+		return nil, fmt.Errorf("longer than %d bytes", maxQuery)
 	}
 	p := &parser{s: text}
 	q, err := p.start()

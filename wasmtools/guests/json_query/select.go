@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/big"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,34 +19,53 @@ type Node struct {
 	index int    // of an array's element; -1 for a member
 }
 
-// Path is the normalized path: $['a'][0].
-func (n *Node) Path() string {
-	if n.up == nil {
-		return "$"
+// Path is the normalized path: $['a'][0]. One that is longer than most bytes is cut in
+// front, and still longer.
+func (n *Node) Path(most int) string {
+	var parts []string
+	for length := 0; n.up != nil && length <= most; n = n.up {
+		part := "[" + strconv.Itoa(n.index) + "]"
+		if n.index < 0 {
+			quoted := string(appendString(nil, n.key))
+			part = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+			part = "['" + strings.ReplaceAll(part, "'", `\'`) + "']"
+		}
+		parts = append(parts, part)
+		length += len(part)
 	}
-	if n.index >= 0 {
-		return n.up.Path() + "[" + strconv.Itoa(n.index) + "]"
-	}
-	quoted, _ := json.Marshal(n.key) //nolint:errchkjson // a string always encodes
-	s := strings.ReplaceAll(string(quoted[1:len(quoted)-1]), `\"`, `"`)
-	return n.up.Path() + "['" + strings.ReplaceAll(s, "'", `\'`) + "']"
+	parts = append(parts, "$")
+	slices.Reverse(parts)
+	return strings.Join(parts, "")
 }
 
-// maxNodes bounds what a query may visit: nested .. visits some nodes many times.
-const maxNodes = 500_000
+// maxVisits bounds the work of a query, in values that are looked at: nested .. visits some
+// many times, and a filter compares whole values.
+const maxVisits = 500_000
+
+// charsPerVisit is how much text counts for as much as a value.
+const charsPerVisit = 64
 
 var errTooMany = errors.New("the query visits more than 500,000 values; make it more specific")
 
-// run is one evaluation.
+// evaluation is one run of a query.
 type evaluation struct {
 	root    Node
-	visited int
+	visits  int
+	regexps map[string]*regexp.Regexp // by pattern; nil for what is none
+}
+
+// charge counts work.
+func (ev *evaluation) charge(visits int) error {
+	if ev.visits += visits; ev.visits > maxVisits {
+		return errTooMany
+	}
+	return nil
 }
 
 // Select gives the nodes that the query leads to, in the order of the document; members
 // of an object in the order of their names.
 func (q *Query) Select(root any) ([]Node, error) {
-	ev := &evaluation{root: Node{Value: root, index: -1}}
+	ev := &evaluation{root: Node{Value: root, index: -1}, regexps: map[string]*regexp.Regexp{}}
 	return ev.query(q, &ev.root)
 }
 
@@ -64,11 +84,12 @@ func (ev *evaluation) query(q *Query, from *Node) ([]Node, error) {
 }
 
 func (ev *evaluation) segment(seg segment, n *Node, out *[]Node) error {
-	if ev.visited++; ev.visited > maxNodes {
-		return errTooMany
-	}
 	for _, s := range seg.selectors {
+		before := len(*out)
 		if err := ev.selector(s, n, out); err != nil {
+			return err
+		}
+		if err := ev.charge(1 + len(*out) - before); err != nil {
 			return err
 		}
 	}
@@ -108,9 +129,15 @@ func (ev *evaluation) selector(s selector, n *Node, out *[]Node) error {
 			}
 		}
 	case selWildcard:
-		*out = append(*out, children(n)...)
+		all := children(n)
+		*out = append(*out, all...)
+		return ev.charge(len(all)) // those it took to list them; the caller counts them once more
 	case selFilter:
-		for _, c := range children(n) {
+		all := children(n)
+		if err := ev.charge(len(all)); err != nil {
+			return err
+		}
+		for _, c := range all {
 			ok, err := ev.holds(s.filter, &c)
 			if err != nil {
 				return err
@@ -204,7 +231,10 @@ func (ev *evaluation) holds(e expr, at *Node) (bool, error) {
 		return false, err
 	}
 	right, err := ev.value(e.args[1], at)
-	return err == nil && compare(e.op, left, right), err
+	if err != nil {
+		return false, err
+	}
+	return ev.compare(e.op, left, right)
 }
 
 func (ev *evaluation) nodes(e expr, at *Node) ([]Node, error) {
@@ -236,31 +266,58 @@ func (ev *evaluation) value(e expr, at *Node) (any, error) {
 		}
 		args[i] = v
 	}
-	return e.fn.do(args), nil
+	return e.fn.do(ev, args)
 }
 
 func number(n int) any { return json.Number(strconv.Itoa(n)) }
 
 // compare compares as RFC 9535 has it: numbers and strings have an order, everything else
 // is equal or not.
-func compare(op string, a, b any) bool {
+func (ev *evaluation) compare(op string, a, b any) (bool, error) {
+	equal := ev.same(a, b)
+	if err := ev.charge(0); err != nil {
+		return false, err
+	}
 	switch op {
 	case "==":
-		return same(a, b)
+		return equal, nil
 	case "!=":
-		return !same(a, b)
+		return !equal, nil
 	}
 	c, ordered := order(a, b)
-	equal := same(a, b)
 	switch op {
 	case "<":
-		return ordered && c < 0
+		return ordered && c < 0, nil
 	case ">":
-		return ordered && c > 0
+		return ordered && c > 0, nil
 	case "<=":
-		return ordered && c < 0 || equal
+		return ordered && c < 0 || equal, nil
 	}
-	return ordered && c > 0 || equal
+	return ordered && c > 0 || equal, nil
+}
+
+func (ev *evaluation) match(a []any) (any, error)  { return ev.matches(a, true) }
+func (ev *evaluation) search(a []any) (any, error) { return ev.matches(a, false) }
+
+func (ev *evaluation) matches(a []any, whole bool) (any, error) {
+	s, ok := a[0].(string)
+	pattern, okPattern := a[1].(string)
+	if !ok || !okPattern || len(pattern) > maxQuery {
+		return false, nil
+	}
+	if err := ev.charge(len(s) * (1 + len(pattern)/charsPerVisit) / charsPerVisit); err != nil {
+		return nil, err
+	}
+	key := strconv.FormatBool(whole) + pattern
+	re, known := ev.regexps[key]
+	if !known {
+		if err := ev.charge(10 + len(pattern)); err != nil { // patterns may be in the data
+			return nil, err
+		}
+		re, _ = compileRegexp(pattern, whole) // nil for what is none, and matches nothing
+		ev.regexps[key] = re
+	}
+	return re != nil && re.MatchString(s), nil
 }
 
 func order(a, b any) (int, bool) {
@@ -279,36 +336,47 @@ func order(a, b any) (int, bool) {
 	return x.Cmp(y), true
 }
 
-// rational is a number exactly, unless its exponent is absurd.
+// maxDigits bounds the numbers that are compared by value; longer ones are by their text.
+const maxDigits = 400
+
+// rational is a number exactly, unless it or its exponent is absurd.
 func rational(v any) (*big.Rat, bool) {
 	n, ok := v.(json.Number)
-	if !ok {
+	if !ok || len(n) > maxDigits {
 		return nil, false
 	}
 	if i := strings.IndexAny(string(n), "eE"); i >= 0 {
-		if e, err := strconv.Atoi(string(n[i+1:])); err != nil || e > 1000 || e < -1000 {
+		if e, err := strconv.Atoi(string(n[i+1:])); err != nil || e > maxDigits || e < -maxDigits {
 			return nil, false
 		}
 	}
 	return new(big.Rat).SetString(string(n))
 }
 
-func same(a, b any) bool {
+// same says whether values are equal. It counts what it looks at, and gives up, with false,
+// when that is too much: the next charge is an error then.
+func (ev *evaluation) same(a, b any) bool {
+	if ev.charge(1) != nil {
+		return false
+	}
 	if x, ok := rational(a); ok {
 		y, ok := rational(b)
 		return ok && x.Cmp(y) == 0
 	}
 	switch x := a.(type) {
+	case string:
+		y, ok := b.(string)
+		return ok && len(x) == len(y) && ev.charge(len(x)/charsPerVisit) == nil && x == y
 	case []any:
 		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, same)
+		return ok && slices.EqualFunc(x, y, ev.same)
 	case map[string]any:
 		y, ok := b.(map[string]any)
 		if !ok || len(x) != len(y) {
 			return false
 		}
 		for k := range x {
-			if v, ok := y[k]; !ok || !same(x[k], v) {
+			if v, ok := y[k]; !ok || !ev.same(x[k], v) {
 				return false
 			}
 		}
