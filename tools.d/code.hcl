@@ -27,8 +27,7 @@ tool "run_javascript" {
   }
 
   handler "wasm" {
-    module   = "run_javascript.wasm"
-    optional = true
+    module = "run_javascript.wasm"
     limits {
       memory = "128MiB"
       input  = "4MiB"
