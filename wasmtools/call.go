@@ -49,11 +49,12 @@ type call struct {
 	owner     string // name of the principal
 	in        *instance
 	fuel      fuel
-	units     int64  // of fuel used, when the instance is gone
-	denied    denial // why memory was refused last
-	preparing bool   // a snapshot is being taken: nobody has called yet
-	unfit     string // why the guest cannot be in a snapshot
-	reserved  int64  // bytes of the budget that the host keeps for the guest
+	resumed   time.Time // when the guest's turn on the processor began
+	units     int64     // of fuel used, when the instance is gone
+	denied    denial    // why memory was refused last
+	preparing bool      // a snapshot is being taken: nobody has called yet
+	unfit     string    // why the guest cannot be in a snapshot
+	reserved  int64     // bytes of the budget that the host keeps for the guest
 }
 
 var _ tool.Handler = (*Tool)(nil)

@@ -1,6 +1,11 @@
 package wasmtools
 
-import "github.com/hermes-runtime/hermes/runtime/fault"
+import (
+	"runtime"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
 
 // quantum is the fuel between two looks at a call's context, in units: a few milliseconds
 // of guest code, so that neither an end of the call nor a garbage collection of the whole
@@ -49,9 +54,26 @@ func (f *fuel) refill() bool {
 // refuel is the host function that a guest calls when its fuel has run out.
 func refuel(c *call, _ memory, _ []uint64) {
 	c.look()
+	c.yield()
 	if !c.fuel.refill() {
 		c.exceed(fault.New(fault.Exhausted, "the tool used more than %d units of fuel, its limit for one call", c.fuel.limit))
 		c.look()
+	}
+}
+
+// turn is how long a guest runs before it lets others run. The scheduler would take five
+// times as long to stop it, and the garbage collector needs several such stops.
+const turn = 2 * time.Millisecond
+
+// yield lets others run when the guest had its turn.
+func (c *call) yield() {
+	now := time.Now()
+	switch {
+	case c.resumed.IsZero():
+		c.resumed = now
+	case now.Sub(c.resumed) > turn:
+		runtime.Gosched()
+		c.resumed = time.Now()
 	}
 }
 

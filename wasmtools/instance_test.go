@@ -574,6 +574,22 @@ func TestBudgetOfMachine(t *testing.T) {
 	}
 }
 
+// TestTurns: a guest that ran for a while lets others run.
+func TestTurns(t *testing.T) {
+	c := &call{}
+	c.yield()
+	begun := c.resumed
+	c.yield()
+	if begun.IsZero() || c.resumed != begun {
+		t.Errorf("yielded after %s", time.Since(begun))
+	}
+	c.resumed = begun.Add(-2 * turn)
+	c.yield()
+	if c.resumed.Before(begun) {
+		t.Error("did not yield")
+	}
+}
+
 // TestSlots: so many guests run at once; one that another called waits for no slot, which
 // could be that of its caller.
 func TestSlots(t *testing.T) {

@@ -49,9 +49,10 @@
 // memory.grow gives -1. Nothing waits for memory.
 //
 // The stack of a guest is the engine's, which lets it grow to about 128 MiB and cannot be
-// told otherwise. Therefore no more guests run at once than fit into the budget with such a
-// stack, nor more than 1,024; at least two for each processor. More calls wait, within
-// their time. A guest that is called by another one, through a tool, does not wait.
+// told otherwise. Therefore no more guests run at once than half of the budget would have
+// room for such stacks, nor more than 1,024; at least two for each processor. More calls
+// wait, within their time. A guest that is called by another one, through a tool, does not
+// wait.
 //
 // # Invariants
 //
@@ -66,8 +67,8 @@
 //
 // # Time
 //
-// A call ends with its context: after a quantum of fuel, which is some milliseconds, in
-// every wait of the host, before and after every host function that takes long, and before
+// A call ends with its context: after a quantum of fuel, which is some milliseconds at most,
+// when others are let run too, in every wait of the host, before and after every host function that takes long, and before
 // its result is believed.
 //
 // A guest that does not start is not started again at once: the pause is 100 ms after the

@@ -15,10 +15,11 @@ const guestStack = 128 << 20
 // that its own caller has.
 type slots chan struct{}
 
-// newSlots makes as many as there is memory for if all guests overflow at the same time,
-// and at least enough to keep the processors busy.
+// newSlots makes as many as half of the budget has room for stacks: it is not taken from the
+// budget, but what is outside of that is no larger by default. There are enough to keep the
+// processors busy in any case.
 func newSlots(memory int64) slots {
-	return make(slots, min(max(memory/guestStack, 2*int64(runtime.GOMAXPROCS(0))), 1024))
+	return make(slots, min(max(memory/2/guestStack, 2*int64(runtime.GOMAXPROCS(0))), 1024))
 }
 
 // enter waits for a slot, within ctx; leave gives it back.
