@@ -54,6 +54,28 @@
 // wait, within their time. A guest that is called by another one, through a tool, does not
 // wait.
 //
+// # Grants
+//
+// The import list of a module is the list of capabilities that it uses, and each of them
+// needs a grant, or [Spec].Optional: then it answers EACCES. A grant decides at the time
+// of use:
+//
+//	http      origin and method of the request and of every redirect, then the address that
+//	          the name resolved to, which is the one that is dialled; what the host adds to
+//	          requests is blotted out of answers
+//	files     os.Root: no path and no link leads out of the directory
+//	env       what is named, and nothing else
+//	kv        one namespace, of the principal of the call; rw to write; a quota
+//	tools     the tools that are named, as far as the agent has them, under their own
+//	          grants, limits and the time that is left; how deep they nest is counted
+//	          over all guests on the way, and the smallest allowance counts
+//	progress  ten reports a second over a call and all below it
+//
+// Whatever a grant refuses makes one record in the log, at level warn with audit=true, the
+// keys tool, call, principal, agent, run, capability and reason, and nothing that the guest
+// sent or got; after sixteen of a call they are only counted. An import without a grant,
+// which is refused in the same way, is one too.
+//
 // # Invariants
 //
 //   - A guest reaches files, network and environment only by a grant of its declaration.
