@@ -60,6 +60,7 @@ func moduleLimitsBody() *body[module.Limits] {
 		count("locals", "Locals of one function, parameters included.", func(l *module.Limits) *int { return &l.Locals }),
 		count("all_locals", "Locals of all functions together.", func(l *module.Limits) *int { return &l.AllLocals }),
 		count("values", "Operands that calls, blocks and branches move, for each byte of a function.", func(l *module.Limits) *int { return &l.Values }),
+		count("joins", "What joining the locals of one function may cost the compiler, in the units of the preflight; optimised code stays below 10000000.", func(l *module.Limits) *int { return &l.Joins }),
 		count("functions", "Functions, imported ones included.", func(l *module.Limits) *int { return &l.Functions }),
 		count("types", "Types.", func(l *module.Limits) *int { return &l.Types }),
 		count("arity", "Parameters of a type, and results.", func(l *module.Limits) *int { return &l.Arity }),
