@@ -35,8 +35,20 @@ type writer struct {
 	blocks  []bool   // the blocks that are open: which ones are loops
 	regions []region // the function and the loops that are open
 	length  int64    // that the last instruction put on the stack; below 0: it did not
+	calls   int      // that the new body will have, about
+	loops   int
 	out     []byte
 }
+
+// What the compiler of the engine does more of in a function that charges, measured: it
+// joins the values of all locals behind every charge of a loop, and after every call it
+// prepares to load all mutable globals again. At these bounds either takes about a second
+// and 200 MB, and nothing ends the compiler inside of a function. Tools stay a hundred
+// times below.
+const (
+	maxJoins   = 100_000   // loops times locals of a function
+	maxReloads = 1_000_000 // calls and loops of a function times mutable globals
+)
 
 // edit replaces the bytes from at to end of a body.
 type edit struct {
@@ -55,10 +67,12 @@ type region struct {
 func (w *writer) body(r *binary.Reader, s signature) []byte {
 	old := r.Bytes(r.Left())
 	r = binary.NewReader(old, r.Offset()-len(old))
+	at, locals := r.Offset(), s.params
 	for range r.Count("groups of locals", r.Left()) {
-		r.U32()
+		locals += int(r.U32())
 		r.U8()
 	}
+	w.calls, w.loops = 0, 0
 	w.edits, w.blocks, w.regions, w.length = w.edits[:0], append(w.blocks[:0], false), w.regions[:0], -1
 	w.open(r.Pos())
 	w.add(u32(s.params+s.results) / signatureShare)
@@ -66,11 +80,23 @@ func (w *writer) body(r *binary.Reader, s signature) []byte {
 	for in := (binary.Instr{}); w.decoder.Next(&in); {
 		w.instruction(&in)
 	}
+	w.bound(r, at, locals)
 	return w.apply(old)
+}
+
+// bound refuses a function that charges would make too expensive to compile.
+func (w *writer) bound(r *binary.Reader, at, locals int) {
+	if n := w.loops * locals; n > maxJoins {
+		r.FailAt(at, "a function with %d loops and %d locals; their product may be %d. Split it, or build it with optimisation", w.loops, locals, maxJoins)
+	}
+	if n := w.calls * w.m.mutable; n > maxReloads {
+		r.FailAt(at, "a function with %d calls and loops in a module with %d mutable globals; their product may be %d. Keep variables in memory", w.calls, w.m.mutable, maxReloads)
+	}
 }
 
 // open begins a region that is charged at a place.
 func (w *writer) open(at int) {
+	w.calls++
 	w.regions = append(w.regions, region{edit: len(w.edits)})
 	w.edits = append(w.edits, edit{at: at, end: at})
 }
@@ -102,12 +128,16 @@ func (w *writer) instruction(in *binary.Instr) {
 		w.blocks = append(w.blocks, false)
 	case binary.OpLoop:
 		w.blocks = append(w.blocks, true)
+		w.loops++
 		w.open(in.End)
 	case binary.OpCall:
 		w.call(in)
+	case binary.OpCallIndirect:
+		w.calls++
 	case binary.OpRefFunc:
 		w.replace(in, opRefFunc, w.m.referenced(in.A))
 	case binary.OpMemoryGrow:
+		w.calls++
 		w.add(hostCost)
 		w.replace(in, opCall, w.m.helper(growMemory, 0))
 	default:
@@ -129,6 +159,7 @@ func (w *writer) end() {
 }
 
 func (w *writer) call(in *binary.Instr) {
+	w.calls++
 	if in.A < w.m.imported {
 		w.add(hostCost)
 		return
@@ -166,6 +197,7 @@ func (w *writer) moved(in *binary.Instr, kind helperKind, arg uint32) {
 	if w.known(chunk, unitShift) {
 		return
 	}
+	w.calls++
 	w.replace(in, opCall, w.m.helper(kind, arg))
 }
 
@@ -175,6 +207,7 @@ func (w *writer) charged(in *binary.Instr, kind helperKind, limit uint32, shift 
 	if w.known(limit, shift) {
 		return
 	}
+	w.calls++
 	w.edits = append(w.edits, edit{in.Start, in.Start, opCall, w.m.helper(kind, 0)})
 }
 

@@ -200,8 +200,8 @@ func TestGuests(t *testing.T) {
 			}
 			few := cases[:min(3, len(cases))] // the interpreter takes its time
 			fuel := compareForms(t, name, wasm, few, "interpreter", "original", "rewritten")
-			if testing.Short() {
-				return // compiling takes seconds, and minutes under the race detector
+			if testing.Short() || len(wasm) > 8<<20 {
+				return // compiling takes many seconds, and minutes under the race detector
 			}
 			compiled := compareForms(t, name, wasm, cases, "compiler", "original", "detached")
 			if diff := cmp.Diff(fuel, compiled[:len(fuel)]); diff != "" {

@@ -17,6 +17,7 @@ type module struct {
 	functions []uint32 // types of all functions, imported ones first
 	imported  uint32   // functions; the fuel import comes behind them
 	globals   []globalType
+	mutable   int    // globals
 	pages     uint32 // the least of the memory
 	ownMemory bool
 	start     uint32 // the start function, if there is a section for it
@@ -145,7 +146,11 @@ func (m *module) scanGlobals() {
 }
 
 func (m *module) global(r *binary.Reader) {
-	m.globals = append(m.globals, globalType{r.U8(), r.U8() == 1})
+	g := globalType{r.U8(), r.U8() == 1}
+	m.globals = append(m.globals, g)
+	if g.mutable {
+		m.mutable++
+	}
 }
 
 // limits reads the limits of a table or memory.

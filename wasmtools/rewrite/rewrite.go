@@ -53,8 +53,8 @@
 // # Errors
 //
 // A module that package module accepted is refused only if it uses a reserved name, has a
-// table that is larger than the cap, or data outside of its memory. The message follows the
-// name of the file.
+// table that is larger than the cap, data outside of its memory, or a function that charges
+// would make too expensive to compile. The message follows the name of the file.
 package rewrite
 
 import (

@@ -127,14 +127,16 @@ func TestRefused(t *testing.T) {
 		m    enc.Module
 		want string
 	}{
-		"export":         {named("__hermes_fuel"), `the export "__hermes_fuel" has a name that is reserved`},
-		"export of ours": {named("__hermes_anything"), `the export "__hermes_anything" has a name that is reserved`},
-		"import":         {imported("env", "__hermes_x"), `the import "env"."__hermes_x" has a name that is reserved`},
-		"fuel":           {imported("hermes_fuel", "out"), `the import "hermes_fuel"."out" has a name that is reserved`},
-		"table":          {enc.Module{Tables: enc.Vec(cat(0x70, 0, enc.U(100)), cat(0x70, 0, enc.U(1001)))}, "table 1 has 1001 elements, more than the limit of 1000"},
-		"data":           {enc.Module{Funcs: []enc.Func{f}, Pages: 1, Segments: enc.Vec(active(0, "a"), active(65535, "ab"))}, "data segment 1 ends at 65537 of a memory of 65536 bytes"},
-		"empty data":     {enc.Module{Funcs: []enc.Func{f}, Pages: 1, Segments: enc.Vec(active(65537, ""))}, "data segment 0 ends at 65537 of a memory of 65536 bytes"},
-		"far data":       {enc.Module{Funcs: []enc.Func{f}, Pages: 1, Segments: enc.Vec(active(-1, "ab"))}, "data segment 0 ends at 4294967297"},
+		"export":            {named("__hermes_fuel"), `the export "__hermes_fuel" has a name that is reserved`},
+		"export of ours":    {named("__hermes_anything"), `the export "__hermes_anything" has a name that is reserved`},
+		"import":            {imported("env", "__hermes_x"), `the import "env"."__hermes_x" has a name that is reserved`},
+		"fuel":              {imported("hermes_fuel", "out"), `the import "hermes_fuel"."out" has a name that is reserved`},
+		"table":             {enc.Module{Tables: enc.Vec(cat(0x70, 0, enc.U(100)), cat(0x70, 0, enc.U(1001)))}, "table 1 has 1001 elements, more than the limit of 1000"},
+		"data":              {enc.Module{Funcs: []enc.Func{f}, Pages: 1, Segments: enc.Vec(active(0, "a"), active(65535, "ab"))}, "data segment 1 ends at 65537 of a memory of 65536 bytes"},
+		"empty data":        {enc.Module{Funcs: []enc.Func{f}, Pages: 1, Segments: enc.Vec(active(65537, ""))}, "data segment 0 ends at 65537 of a memory of 65536 bytes"},
+		"loops and locals":  {manyLoops(101, 1000), "a function with 101 loops and 1000 locals; their product may be 100000"},
+		"calls and globals": {manyCalls(1000, 1000), "a function with 1001 calls and loops in a module with 1000 mutable globals; their product may be 1000000"},
+		"far data":          {enc.Module{Funcs: []enc.Func{f}, Pages: 1, Segments: enc.Vec(active(-1, "ab"))}, "data segment 0 ends at 4294967297"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, err := rewrite.Rewrite(tt.m.Bytes(), rewrite.Options{TableMax: 1000})
@@ -156,6 +158,28 @@ func TestRefused(t *testing.T) {
 		if _, err := rewrite.Rewrite(whole[:n], rewrite.Options{}); err != nil && fault.KindOf(err) != fault.Invalid {
 			t.Errorf("cut off after %d bytes: %v", n, err)
 		}
+	}
+}
+
+// manyLoops is a function that takes the compiler long once every loop charges.
+func manyLoops(loops, locals int) enc.Module {
+	return enc.Module{Funcs: []enc.Func{{
+		Locals: enc.Vec(slices.Concat(enc.U(locals), []byte{enc.I32})), Body: slices.Repeat([]byte{opLoop, void, opEnd}, loops),
+	}}}
+}
+
+// manyCalls is a function after each call of which the compiler looks at every global.
+func manyCalls(calls, globals int) enc.Module {
+	return enc.Module{
+		Funcs:   []enc.Func{{}, {Body: slices.Repeat([]byte{0x10, 0}, calls)}},
+		Globals: enc.Vec(slices.Repeat([][]byte{cat(enc.I32, 1, enc.Const(0), opEnd)}, globals)...),
+	}
+}
+
+// TestBounds: functions that the compiler can do pass.
+func TestBounds(t *testing.T) {
+	for _, m := range []enc.Module{manyLoops(100, 1000), manyCalls(999, 1000)} {
+		formOf("rewritten").make(t, m.Bytes())
 	}
 }
 
