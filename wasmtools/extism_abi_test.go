@@ -1,6 +1,8 @@
 package wasmtools
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -179,4 +181,27 @@ func TestPluginRequests(t *testing.T) {
 	}
 	step{args: `{}`, want: "a request that is not the JSON", fail: true, kind: fault.Internal}.run(t,
 		bindFixture(t, r, pluginFixture{"run": seq(newBlock("no"), callHost("http_request", getLocal(), i64const(0)), []byte{enc.Drop}, returns(0))}, s))
+}
+
+// FuzzMCP: whatever a plug-in answers, a result is JSON or an error for the caller, and a
+// descriptor is one or an error.
+func FuzzMCP(f *testing.F) {
+	f.Add([]byte(`{"content":[{"type":"text","text":"a"},{"type":"image","data":"AA==","mimeType":"x/y"}],"structuredContent":{"a":1}}`))
+	f.Add([]byte(`{"content":[{"resource":{"uri":"a","blob":"AAAA"}}],"isError":true}`))
+	f.Add([]byte(`{"tools":[{"name":"a","inputSchema":{},"annotations":{"x":1}}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := newCall(t.Context(), &Tool{limits: DefaultLimits(), log: new(logs).logger()}, nil)
+		defer c.stop(nil)
+		res, err := c.mcpResult(b)
+		switch _, known := errors.AsType[*fault.Error](err); {
+		case err != nil && !known:
+			t.Errorf("error %v of no kind", err)
+		case err == nil && !json.Valid(res.JSON):
+			t.Errorf("result %q", res.JSON)
+		}
+		d, err := mcpDescriptor(b)
+		if err == nil && !json.Valid(d) {
+			t.Errorf("descriptor %q", d)
+		}
+	})
 }
