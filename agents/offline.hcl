@@ -23,6 +23,20 @@ model "offline" {
     )
   }
 
+  # Compute [1, 2, 3].map(n => n ** 2)
+  rule {
+    match = "(?is)^\\s*(?:compute|calculate)\\s+(?P<code>.+?)\\s*$"
+
+    call "run_javascript" {
+      args = { code = match.code }
+    }
+
+    reply = try(
+      "The value of the script is ${jsonencode(result.result)}.",
+      "The script failed: ${result.error.message}",
+    )
+  }
+
   # What time is it in Europe/Oslo?
   rule {
     match = "(?i)\\bwhat(?:'s| is)? (?:the )?(?:time|date|day)\\b(?:.*?\\bin (?P<zone>[A-Za-z]+/[A-Za-z_/]+))?"
@@ -89,6 +103,7 @@ model "offline" {
       This is the offline model; it answers from the rules in agents/offline.hcl. Try:
 
       - Count the words in: to be or not to be
+      - Compute [1, 2, 3].map(n => n ** 2)
       - What time is it in Europe/Oslo?
       - Write "buy milk" to notes/todo.md
       - List the files

@@ -1,10 +1,12 @@
 package wasmtools
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +47,9 @@ func TestShippedGuests(t *testing.T) {
 			if diff := cmp.Diff([]string(nil), tl.Warnings()); diff != "" {
 				t.Error(diff)
 			}
+			if name == "run_javascript" {
+				scripts(t, r, wasm)
+			}
 			cases, err := guesttest.Load(filepath.Join("guests", name, "testdata", "cases.json"))
 			if err != nil {
 				t.Fatal(err)
@@ -61,5 +66,34 @@ func TestShippedGuests(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// scripts runs scripts that would never end or take all memory: each is ended, and the next
+// call is as if it had not been.
+func scripts(t *testing.T, r *Runtime, wasm []byte) {
+	tl := bind(t, r, wasm, Spec{Name: "scripts", Optional: true, Limits: Limits{Memory: 64 << 20, Fuel: 400_000_000}})
+	seen := map[string]bool{}
+	for code, want := range map[string]fault.Kind{
+		`for (;;);`:                                                  fault.Exhausted,
+		`const f = () => { f(); f(); }; f()`:                         fault.Invalid, // calls are nested too deep
+		`/^(a+)+$/.test("a".repeat(64) + "b"); for (;;);`:            fault.Exhausted,
+		`"x".repeat(2 ** 28)`:                                        fault.Internal,
+		`const a = []; for (;;) a.push(new Array(1e4).fill(0))`:      fault.Exhausted,
+		`(async () => { for (;;) await 0 })()`:                       fault.Exhausted,
+		`globalThis.left = 1; Array.prototype.map = null; for (;;);`: fault.Exhausted,
+	} {
+		args, err := json.Marshal(map[string]string{"code": code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := invoke(t.Context(), t, tl, string(args)); fault.KindOf(err) != want {
+			t.Errorf("%s: kind %v, %v", code, fault.KindOf(err), err)
+		}
+		got, err := invoke(t.Context(), t, tl, `{"code":"[typeof left, [1].map(x => x)[0], Math.random()]"}`)
+		if err != nil || !strings.HasPrefix(got, `{"result":["undefined",1,`) || seen[got] {
+			t.Errorf("after %s: %s, %v (seen: %v)", code, got, err, seen)
+		}
+		seen[got] = true // random numbers are new in each call, though the memory is not
 	}
 }
