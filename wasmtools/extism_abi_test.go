@@ -164,6 +164,14 @@ func TestPluginExit(t *testing.T) {
 		}}
 		c.run(t, bind(t, r, m.Bytes(), Spec{Optional: true}))
 	}
+	// One that does so before it is called has not.
+	m := pluginFixture{"run": outputs("done")}.module()
+	m.Imports = append(m.Imports, enc.Import{Module: "wasi_snapshot_preview1", Name: "proc_exit", Params: []byte{enc.I32}})
+	m.Funcs = append(m.Funcs, enc.Func{Export: "_initialize", Body: enc.Call(len(m.Imports)-1, 0)})
+	for _, isolation := range []Isolation{Fresh, Snapshot} {
+		step{args: `{}`, want: "exit code 0 while it was started", fail: true, kind: fault.Internal}.run(t,
+			bind(t, r, m.Bytes(), Spec{Optional: true, Isolation: isolation}))
+	}
 }
 
 // TestPluginRequests: their number is limited, and what is no request is none.

@@ -196,7 +196,8 @@ func (c *call) runPlugin(name string, input []byte) error {
 
 // pluginError is what comes of a call that ended with a code or an error.
 func (c *call) pluginError(code int32, err error) error {
-	if exit, ok := errors.AsType[*sys.ExitError](err); ok && exit.ExitCode() == 0 {
+	_, unstarted := errors.AsType[*startError](err)
+	if exit, ok := errors.AsType[*sys.ExitError](err); ok && exit.ExitCode() == 0 && !unstarted {
 		err = nil
 	}
 	if cut := c.ended(); cut != nil {
