@@ -81,7 +81,7 @@ func (f *frame) module(b *hclsyntax.Block, w *Wasm) {
 	case refused:
 		f.errorf(at, own.Summary, "%s", own.Detail)
 	case in.Absent:
-		f.errorf(at, "Missing module", "There is no file %q. The path is relative to this file. Modules are built with: make guests.", written)
+		f.errorf(at, "Missing module", "There is no file %q. The path is relative to this file. If it is not built yet, run make where its source is; make guests builds those that come with hermes.", written)
 	case w.SHA256 != "" && w.SHA256 != in.Digest:
 		f.errorf(attrRange(b, "sha256"), "Conflicting sha256", "The module %q has the digest %s. If that is the module you mean, pin it.", written, in.Digest)
 	}
