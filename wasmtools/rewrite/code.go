@@ -178,23 +178,23 @@ func (w *writer) bulk(in *binary.Instr) {
 			w.moved(in, initMemory, in.A)
 			return
 		}
-		w.charged(in, chargeBytes, chunk, unitShift)
+		w.charged(in, chargeBytes, unitShift)
 	case binary.OpMemoryFill:
 		w.moved(in, fillMemory, 0)
 	case binary.OpMemoryCopy:
 		w.moved(in, copyMemory, 0)
 	case binary.OpTableGrow:
 		w.add(hostCost)
-		w.charged(in, chargeElements, w.m.tableMax, 0)
+		w.charged(in, chargeElements, 0)
 	case binary.OpTableInit, binary.OpTableCopy, binary.OpTableFill:
-		w.charged(in, chargeElements, w.m.tableMax, 0)
+		w.charged(in, chargeElements, 0)
 	default:
 	}
 }
 
 // moved has an instruction done by a helper, unless its length is known and short.
 func (w *writer) moved(in *binary.Instr, kind helperKind, arg uint32) {
-	if w.known(chunk, unitShift) {
+	if w.known(unitShift) {
 		return
 	}
 	w.calls++
@@ -203,21 +203,22 @@ func (w *writer) moved(in *binary.Instr, kind helperKind, arg uint32) {
 
 // charged puts a charge by length before an instruction whose length is on top of the
 // stack.
-func (w *writer) charged(in *binary.Instr, kind helperKind, limit uint32, shift int) {
-	if w.known(limit, shift) {
+func (w *writer) charged(in *binary.Instr, kind helperKind, shift int) {
+	if w.known(shift) {
 		return
 	}
 	w.calls++
 	w.edits = append(w.edits, edit{in.Start, in.Start, opCall, w.m.helper(kind, 0)})
 }
 
-// known charges for a length that is a constant. No jump arrives between the constant and
-// the instruction behind it.
-func (w *writer) known(limit uint32, shift int) bool {
-	if w.length < 0 || w.length > int64(limit) {
+// known charges for a length that is a constant together with the other instructions. No
+// jump arrives between the constant and the instruction behind it. The length must be
+// short, since there is no limit to how many such instructions follow each other.
+func (w *writer) known(shift int) bool {
+	if w.length < 0 || w.length > maxKnown<<shift {
 		return false
 	}
-	w.add(uint32(w.length >> shift)) //nolint:gosec // at most limit
+	w.add(uint32(w.length >> shift)) //nolint:gosec // at most maxKnown
 	return true
 }
 

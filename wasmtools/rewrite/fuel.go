@@ -11,6 +11,8 @@ const (
 	chunkUnits = chunk >> unitShift
 	pageUnits  = 64 << 10 >> unitShift
 
+	maxKnown = 64 // units for a length, to be charged with the code around it
+
 	innerShare     = 16 // of the charge of an inner loop
 	signatureShare = 8  // parameters and results a unit
 )

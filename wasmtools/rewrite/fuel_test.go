@@ -127,6 +127,7 @@ func TestCharge(t *testing.T) {
 		"host call":            {enc.Func{Body: cat(0x10, 0)}, 0, 100},
 		"fib 20":               {fib(1), 20, 306_474},
 		"fill of known length": {enc.Func{Body: cat(enc.Const(0), enc.Const(0), enc.Const(160), 0xfc, 11, 0)}, 0, 14},
+		"known, but long":      {enc.Func{Body: cat(enc.Const(0), enc.Const(0), enc.Const(1<<20), 0xfc, 11, 0)}, 0, 4 + 1<<16},
 		"fill":                 {enc.Func{Body: cat(enc.Const(0), enc.Const(0), get(0), 0xfc, 11, 0)}, 160, 14},
 		"long fill":            {enc.Func{Body: cat(enc.Const(0), enc.Const(0), get(0), 0xfc, 11, 0)}, 3<<20 + 16, 4 + 3<<16 + 1},
 		"copy":                 {enc.Func{Body: cat(enc.Const(8), enc.Const(0), get(0), 0xfc, 10, 0, 0)}, 175, 14},
@@ -183,22 +184,24 @@ func TestEnds(t *testing.T) {
 	forever := func(parts ...any) []byte { return enc.Forever(cat(parts...)...) }
 	huge := cat(enc.Const(0), enc.Const(1), get(0), 0xfc, 11, 0)
 	tests := map[string]module{
-		"loop":               funcs(body(forever())),
-		"nested loops":       funcs(body(forever(forever()))),
-		"loop left and run":  funcs(body(forever(opLoop, void, opEnd))),
-		"br_if":              funcs(body(opLoop, void, enc.Const(1), brIf, 0, opEnd)),
-		"br_table":           funcs(body(opLoop, void, enc.Const(0), 0x0e, enc.Vec([]byte{0}), 0, opEnd)),
-		"through a block":    funcs(body(opLoop, void, opBlock, void, 0x0c, 1, opEnd, opEnd)),
-		"inside of if":       funcs(body(enc.Const(1), opIf, void, forever(), opEnd)),
-		"inside of else":     funcs(body(enc.Const(0), opIf, void, opElse, forever(), opEnd)),
-		"loop with results":  funcs(body(opLoop, enc.I32, 0x0c, 0, opEnd, enc.Drop)),
-		"recursion twice":    funcs(deep(0)),
-		"mutual recursion":   funcs(body(enc.Call(1)), body(enc.Call(0))),
-		"call_indirect":      withTable(funcs(body(enc.Const(0), 0x11, 0, 0))),
-		"fill":               funcs(enc.Func{Locals: enc.Vec([]byte{1, enc.I32}), Body: forever(enc.Const(16<<20), set(0), huge)}),
-		"grow that fails":    funcs(body(forever(enc.Const(65535), 0x40, 0, enc.Drop))),
-		"host calls":         withHost(forever(0x10, 0)),
-		"unreachable inside": funcs(body(opBlock, void, forever(), 0, opEnd)),
+		"loop":                funcs(body(forever())),
+		"nested loops":        funcs(body(forever(forever()))),
+		"loop left and run":   funcs(body(forever(opLoop, void, opEnd))),
+		"br_if":               funcs(body(opLoop, void, enc.Const(1), brIf, 0, opEnd)),
+		"br_table":            funcs(body(opLoop, void, enc.Const(0), 0x0e, enc.Vec([]byte{0}), 0, opEnd)),
+		"through a block":     funcs(body(opLoop, void, opBlock, void, 0x0c, 1, opEnd, opEnd)),
+		"inside of if":        funcs(body(enc.Const(1), opIf, void, forever(), opEnd)),
+		"inside of else":      funcs(body(enc.Const(0), opIf, void, opElse, forever(), opEnd)),
+		"loop with results":   funcs(body(opLoop, enc.I32, 0x0c, 0, opEnd, enc.Drop)),
+		"recursion twice":     funcs(deep(0)),
+		"mutual recursion":    funcs(body(enc.Call(1)), body(enc.Call(0))),
+		"call_indirect":       withTable(funcs(body(enc.Const(0), 0x11, 0, 0))),
+		"fill":                funcs(enc.Func{Locals: enc.Vec([]byte{1, enc.I32}), Body: forever(enc.Const(16<<20), set(0), huge)}),
+		"straight fills":      funcs(body(slices.Repeat(cat(enc.Const(0), enc.Const(1), enc.Const(1<<20), 0xfc, 11, 0), 2000))),
+		"straight table.fill": straightTables(),
+		"grow that fails":     funcs(body(forever(enc.Const(65535), 0x40, 0, enc.Drop))),
+		"host calls":          withHost(forever(0x10, 0)),
+		"unreachable inside":  funcs(body(opBlock, void, forever(), 0, opEnd)),
 	}
 	for name, m := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -224,6 +227,14 @@ func TestEnds(t *testing.T) {
 func deep(self int) enc.Func {
 	again := cat(get(0), enc.Const(1), i32Sub, 0x10, self)
 	return enc.Func{Params: []byte{enc.I32}, Body: cat(get(0), opIf, void, again, again, opEnd)}
+}
+
+func straightTables() enc.Module {
+	fill := cat(enc.Const(0), 0xd0, 0x70, enc.Const(100_000), 0xfc, 17, 0)
+	return enc.Module{
+		Tables: enc.Vec(cat(0x70, 0, enc.U(100_000))),
+		Funcs:  []enc.Func{{Export: "f", Body: slices.Repeat(fill, 2000)}},
+	}
 }
 
 func withHost(body []byte) enc.Module {

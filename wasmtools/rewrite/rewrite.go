@@ -66,7 +66,7 @@ import (
 
 // Version is part of the key of what is derived from a rewritten module. It rises with
 // every change of the output.
-const Version = 2
+const Version = 3
 
 // The names that a rewritten module and its host agree on.
 const (

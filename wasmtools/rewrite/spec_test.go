@@ -236,6 +236,9 @@ type comparison struct {
 func TestSpecification(t *testing.T) {
 	dir := specDir(t)
 	for name, cfg := range engines() {
+		if testing.Short() && name == "compiler" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			c := comparison{dir: dir}
 			for _, version := range []string{"v1", "v2"} {
