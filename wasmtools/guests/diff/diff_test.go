@@ -131,6 +131,9 @@ func TestSmallest(t *testing.T) {
 
 // TestWorkIsBounded: texts that would take days get a coarse diff that is true.
 func TestWorkIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("searches for millions of steps")
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	text := func(letters int) string {
 		var b strings.Builder
