@@ -531,6 +531,25 @@ func TestSnapshotsAreEvicted(t *testing.T) {
 	}
 }
 
+// TestReservedUntilTheEnd: what the host keeps for a guest is given back with the call.
+func TestReservedUntilTheEnd(t *testing.T) {
+	r := open(t, Options{})
+	tl := bind(t, r, reactor(enc.Const(0)).Bytes(), Spec{})
+	before, _, _ := r.budget.figures()
+	c := newCall(t.Context(), tl, tl.module.program)
+	if !c.reserve(1000) || !c.reserve(500) {
+		t.Fatal("no room")
+	}
+	c.unreserve(300)
+	if used, _, _ := r.budget.figures(); used != before+1200 {
+		t.Errorf("%d bytes reserved", used-before)
+	}
+	c.end()
+	if used, _, _ := r.budget.figures(); used != before {
+		t.Errorf("%d bytes are kept", used-before)
+	}
+}
+
 // TestGrowthWithinBudget: memory.grow gives -1 when the budget is used up.
 func TestGrowthWithinBudget(t *testing.T) {
 	m := reactor(enc.Const(100), []byte{0x40, 0}, enc.Const(-1), []byte{0x46}) // 1 if it could not grow
@@ -578,11 +597,16 @@ func TestBudgetOfMachine(t *testing.T) {
 func TestTurns(t *testing.T) {
 	c := &call{}
 	c.yield()
-	begun := c.resumed
-	c.yield()
-	if begun.IsZero() || c.resumed != begun {
-		t.Errorf("yielded after %s", time.Since(begun))
+	if c.resumed.IsZero() {
+		t.Error("the turn has no beginning")
 	}
+	later := time.Now().Add(time.Hour)
+	c.resumed = later
+	c.yield()
+	if c.resumed != later {
+		t.Error("yielded within its turn")
+	}
+	begun := time.Now()
 	c.resumed = begun.Add(-2 * turn)
 	c.yield()
 	if c.resumed.Before(begun) {
