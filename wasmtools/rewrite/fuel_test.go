@@ -206,6 +206,9 @@ func TestEnds(t *testing.T) {
 	for name, m := range tests {
 		t.Run(name, func(t *testing.T) {
 			for engine, cfg := range engines() {
+				if testing.Short() && engine == "interpreter" {
+					continue // a hundred times as slow under the race detector
+				}
 				vm := newMachine(t, cfg, m.Bytes(), rewrite.Options{})
 				vm.budget = 5 * quantum
 				args := make([]uint64, len(m.Funcs[0].Params))
