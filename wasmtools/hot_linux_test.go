@@ -64,3 +64,17 @@ func TestRemap(t *testing.T) {
 		t.Errorf("%d bytes are kept", b.used)
 	}
 }
+
+// TestWithoutSharedImages: without a descriptor to spare, images are copied.
+func TestWithoutSharedImages(t *testing.T) {
+	var was unix.Rlimit
+	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: was.Max}))
+	b := &budget{limit: 1 << 30}
+	im, err := newImage([]byte("hermes"), 1<<20, b, mapAlways)
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	if err != nil || im.shared != nil || string(im.bytes) != "hermes" || b.used != 6 {
+		t.Errorf("%+v, %v, %d bytes", im, err, b.used)
+	}
+	im.release()
+}

@@ -3,7 +3,6 @@ package wasmtools
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"sync/atomic"
 )
 
@@ -38,15 +37,15 @@ func newImage(mem []byte, size int64, b *budget, how memoryUse) (*image, error) 
 		return nil, errNoRoom
 	}
 	im.held = int64(len(used))
-	if !how.maps(im.size) {
-		im.bytes = bytes.Clone(used)
-		return im, nil
+	if how.maps(im.size) {
+		if s, err := newSharedImage(used); err == nil {
+			im.shared = s
+			return im, nil
+		}
+		// Descriptors have run out, or a sandbox around hermes has no files in memory:
+		// copying does the same, only more slowly.
 	}
-	var err error
-	if im.shared, err = newSharedImage(used); err != nil {
-		im.release()
-		return nil, fmt.Errorf("making a memory image of %d bytes: %w", len(used), err)
-	}
+	im.bytes = bytes.Clone(used)
 	return im, nil
 }
 
