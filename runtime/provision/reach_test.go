@@ -91,7 +91,7 @@ func newReachSite(t *testing.T, tools map[string]string) *reachSite {
 	var host *wasmtools.Runtime
 	r.p = provision.New(provision.Options{Funcs: r.funcs, Log: log, OpenWasm: func(w config.WasmSettings) (*wasmtools.Runtime, error) {
 		o := provision.WasmOptions(w)
-		o.KV, o.Log = db, log
+		o.KV, o.Log, o.CompileTimeout = db, log, time.Hour // how fast the machine is, is not what is tested
 		if o.CacheSize != 2<<30 {
 			t.Errorf("the settings are not those of the project: %+v", o)
 		}
