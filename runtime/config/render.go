@@ -54,7 +54,7 @@ func (p *printer) print(d *hcl.Diagnostic) {
 		p.snippet(*d.Subject)
 	}
 	for _, line := range wrap(printable(d.Detail), 78) {
-		fmt.Fprintf(p.w, "  %s\n", line)
+		fmt.Fprintln(p.w, strings.TrimRight("  "+line, " "))
 	}
 	fmt.Fprintln(p.w)
 }
@@ -96,7 +96,35 @@ func printable(s string) string {
 	}, s)
 }
 
+// wrap breaks prose into lines of a width. Lines that are indented are code or a list, and
+// stay as they are; blank lines part paragraphs.
 func wrap(s string, width int) []string {
+	var lines, prose []string
+	flush := func() {
+		lines = append(lines, fill(strings.Join(prose, " "), width)...)
+		prose = nil
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		switch {
+		case strings.HasPrefix(line, "  "):
+			flush()
+			lines = append(lines, strings.TrimRight(line, " "))
+		case strings.TrimSpace(line) == "":
+			if flush(); len(lines) > 0 && lines[len(lines)-1] != "" {
+				lines = append(lines, "")
+			}
+		default:
+			prose = append(prose, line)
+		}
+	}
+	flush()
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+func fill(s string, width int) []string {
 	var lines []string
 	line, n := "", 0
 	for word := range strings.FieldsSeq(s) {
