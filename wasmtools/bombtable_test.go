@@ -354,6 +354,42 @@ func compileBombs() []bomb {
 	}
 }
 
+// TestSlowCompilation: a module within all limits may still take too long to compile. It
+// costs its deadline, the function that is being compiled then, and no memory to speak of.
+func TestSlowCompilation(t *testing.T) {
+	repeat := func(n int, codes ...[]byte) []byte { return bytes.Repeat(slices.Concat(codes...), n) }
+	for name, body := range map[string][]byte{
+		"loops":       repeat(3990, []byte{0x03, 0x40, 0x20, 0, 0x0d, 0, 0x0b}),
+		"calls":       repeat(65_000, []byte{0x10, 0}),
+		"truncations": repeat(26_000, []byte{0x20, 0, 0xb7, 0xab, enc.Drop}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hostileGuest()
+			f := enc.Func{Locals: enc.Vec([]byte{1, enc.I32}), Body: body}
+			wasm := h.command(nil, slices.Repeat([]enc.Func{f}, 15<<20/len(body))...)
+			before := takeStock(t)
+			r, err := Open(Options{CacheDir: t.TempDir(), CompileTimeout: time.Second})
+			check(t, err)
+			begun := time.Now()
+			_, err = r.Compile(t.Context(), wasm)
+			check(t, r.Close(t.Context()))
+			took := time.Since(begun)
+			wantFault(t, err, fault.Timeout, "takes longer than 1s to compile")
+			after := takeStock(t)
+			t.Logf("%d bytes in %s; %s", len(wasm), took.Round(time.Millisecond), after.since(before))
+			if took > time.Second+patience {
+				t.Errorf("compiling ended after %s", took)
+			}
+			if left := after.resident - before.resident; left > 64 && !raced {
+				t.Errorf("%d MiB are left", left)
+			}
+			if grew := after.peak - before.peak; grew > 1000 && !raced {
+				t.Errorf("compiling took %d MiB", grew)
+			}
+		})
+	}
+}
+
 // TestSlowDescription: a module that hangs when it is asked to describe itself costs the
 // time that is set aside for that, and describes nothing.
 func TestSlowDescription(t *testing.T) {

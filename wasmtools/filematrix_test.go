@@ -190,7 +190,11 @@ func TestFileMatrix(t *testing.T) {
 	r := open(t, Options{Log: slog.New(said{"swap", y.swap})})
 	table := map[string]string{}
 	escapes := 0
-	for _, kind := range mountKinds() {
+	kinds := mountKinds()
+	if testing.Short() {
+		kinds = kinds[2:]
+	}
+	for _, kind := range kinds {
 		tl := bind(t, r, built.reactor, Spec{Optional: true, Files: kind.spec(y.top)})
 		for _, operation := range fileOperations() {
 			tried, done := 0, 0

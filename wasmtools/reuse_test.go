@@ -85,7 +85,9 @@ func harms() []harm {
 		}, check: func(h *hostile) []byte { return differs(h.do("hermes.result_len", 1), -badDescriptor) }},
 		{name: "uses up its host calls", imports: []string{"hermes_http.fetch"}, limit: Limits{HostCalls: 2}, do: func(h *hostile) []byte {
 			return slices.Repeat(h.drop("hermes_http.fetch", 16, 2), 3)
-		}, check: func(h *hostile) []byte { return slices.Concat(h.do("hermes_http.fetch", 16, 2), enc.Const(0), []byte{0x4c}) }}, // <= 0
+		}, check: func(h *hostile) []byte {
+			return slices.Concat(h.do("hermes_http.fetch", 16, 2), enc.Const(0), []byte{0x4c})
+		}}, // <= 0
 		{name: "uses up its logs", imports: []string{"hermes.log"}, do: func(h *hostile) []byte {
 			return h.do("hermes.log", 1, 0, 60<<10)
 		}, check: func(h *hostile) []byte { return append(h.do("hermes.log", 1, 0, 60<<10), enc.Const(0)...) }},

@@ -68,7 +68,7 @@ func TestSoak(t *testing.T) {
 			if cut == 0 || done == 0 {
 				t.Error("nothing was cut short, or all was")
 			}
-			if grew := after.resident - before.resident; grew > 32 {
+			if grew := after.resident - before.resident; grew > 32 && !raced {
 				t.Errorf("%d MiB are left", grew)
 			}
 			if after.descriptors > before.descriptors {

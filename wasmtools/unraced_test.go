@@ -1,0 +1,5 @@
+//go:build !race
+
+package wasmtools
+
+const raced = false
