@@ -198,3 +198,19 @@ func TestExitsEverywhere(t *testing.T) {
 		})
 	}
 }
+
+// TestGoIsReused: an instance of a Go guest serves one call after another, though all have
+// a deadline, which the guest makes a context of, and though they allocate.
+func TestGoIsReused(t *testing.T) {
+	tl := bind(t, open(t, Options{}), built.reactor, Spec{Optional: true})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	args := `{"do":"echo","value":"` + strings.Repeat("x", 50_000) + `"}`
+	for range 10 {
+		_, err := invoke(ctx, t, tl, args)
+		check(t, err)
+	}
+	if s := tl.Stats(); s.Reused != 9 || s.Discarded["memory grew"] > 0 {
+		t.Errorf("%+v", s)
+	}
+}

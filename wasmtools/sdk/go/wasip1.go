@@ -3,10 +3,13 @@
 package guest
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 	"unsafe"
 )
 
@@ -91,14 +94,30 @@ func exportCall() int32 {
 
 // warm does what every call does before and after its tool runs. The host keeps the state
 // that describing a module leaves, and starts calls from it: what package json finds out
-// about types is found out once.
+// about types is found out once. An instance whose memory grows in a call is not used for
+// another one, so there is room for what calls allocate, and what the start left behind is
+// collected before and not in every call.
 func (m *Module) warm() {
+	makeRoom()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // calls have a deadline
+	cancel()
+	<-ctx.Done()
 	var in input
 	_ = json.Unmarshal([]byte(`{"tool":"","arguments":{},"call":{}}`), &in)
 	for _, t := range m.Tools {
 		t.warm()
 	}
 	_, _ = encode(map[string]any{"a": []any{1.5, "b", json.RawMessage("{}")}})
+}
+
+// room is what a call can allocate, in bytes, before the memory grows.
+const room = 2 << 20
+
+func makeRoom() {
+	b := make([]byte, room)
+	runtime.KeepAlive(&b[0])
+	b = nil
+	runtime.GC()
 }
 
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
