@@ -101,10 +101,20 @@ func (l *limiter) acquire(ctx context.Context) error {
 	l.mu.Unlock()
 	select {
 	case <-w.admitted:
-		return nil
+		if !late(ctx) {
+			return nil
+		}
+		<-ctx.Done() // for its cause
 	case <-ctx.Done():
-		return l.leave(ctx, w)
 	}
+	return l.leave(ctx, w)
+}
+
+// late says whether ctx has ended, or does so at this moment: a turn that comes then would
+// start a handler that has no time.
+func late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // try takes a place if there is one at this moment and nobody waits for it.
