@@ -173,7 +173,7 @@ func TestToolCallBudget(t *testing.T) {
 
 func TestWallBudgetEndsWithASummary(t *testing.T) {
 	w := newWorld(t)
-	w.agent.Budget.Wall = 30 * time.Millisecond
+	w.agent.Budget.Wall = 500 * time.Millisecond
 	w.tool("slow", tool.Traits{Effect: tool.Read}, open, func(ctx context.Context, _ *tool.Call) (tool.Result, error) {
 		<-ctx.Done()
 		return tool.Result{}, context.Cause(ctx)

@@ -109,7 +109,7 @@ func TestModelPanicFailsTheRunAlone(t *testing.T) {
 // TestWallBudgetKeepsWhatWasTold lets the time end in the middle of a stream.
 func TestWallBudgetKeepsWhatWasTold(t *testing.T) {
 	w := newWorld(t)
-	w.agent.Budget.Wall = 20 * time.Millisecond
+	w.agent.Budget.Wall = 500 * time.Millisecond
 	w.replace = &fake{reply: func(ctx context.Context, _ int, _ *model.Request, emit func(model.Delta) error) (*model.Response, error) {
 		if err := emit(model.Delta{Text: "as far as"}); err != nil {
 			return nil, err
