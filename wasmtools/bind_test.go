@@ -1,6 +1,7 @@
 package wasmtools
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
@@ -41,6 +42,7 @@ func TestRefusedModules(t *testing.T) {
 		{"wrong type", command(enc.Import{Module: "hermes", Name: "log", Params: two}).Bytes(), "hermes.log: imported as (i32, i32) -> (), but it is (i32, i32, i32) -> ()"},
 		{"interface of components", command(enc.Import{Module: "wasi:cli/run@0.2.0", Name: "run"}).Bytes(), "component model"},
 		{"all at once", command(enc.Import{Module: "env", Name: "a"}, enc.Import{Module: "env", Name: "b"}).Bytes(), "without --allow-undefined\n  env.b: a function"},
+		{"loops that charge too many locals", manyLoops(), "a function with 101 loops and 1000 locals"},
 		{"body that is not valid", enc.Module{Funcs: []enc.Func{{Export: "_start", Body: []byte{enc.Drop}}}}.Bytes(), "in function 0 (_start): drop needs an operand"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,6 +54,21 @@ func TestRefusedModules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestInspectSaysWhatCannotBeMetered before anything is compiled.
+func TestInspectSaysWhatCannotBeMetered(t *testing.T) {
+	const want = "a function with 101 loops and 1000 locals"
+	_, err := Inspect(manyLoops())
+	wantFault(t, err, fault.Invalid, want)
+	_, err = open(t, Options{}).Inspect(manyLoops())
+	wantFault(t, err, fault.Invalid, want)
+}
+
+// manyLoops takes the compiler seconds once its loops are metered.
+func manyLoops() []byte {
+	loops := bytes.Repeat([]byte{0x03, 0x40, 0x0b}, 101) // loop end
+	return enc.Module{Funcs: []enc.Func{{Export: "_start", Locals: enc.Vec(append(enc.U(1000), enc.I32)), Body: loops}}}.Bytes()
 }
 
 func wantBind(t *testing.T, err error, attr, text string) {

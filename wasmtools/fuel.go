@@ -7,10 +7,10 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
-// quantum is the fuel between two looks at a call's context, in units: a few milliseconds
-// of guest code, so that neither an end of the call nor a garbage collection of the whole
-// process waits longer.
-const quantum = 1_000_000
+// quantum is the fuel between two looks at a call's context, in units: less than a
+// millisecond of most code, and some 20 in code that misses every cache. Neither an end of
+// the call nor a garbage collection of the whole process waits longer.
+const quantum = 200_000
 
 // fuel is the account of one call. The guest counts down a global; what it has used is
 // what it was granted less what is left there.

@@ -122,6 +122,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/kv"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
+	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
 )
 
 const (
@@ -280,14 +281,24 @@ func (r *Runtime) reclaim() {
 }
 
 // Inspect reports on a module without compiling or running it. For a file that is no
-// acceptable core module the report holds what could be found, and the error says why.
+// acceptable core module, or one that cannot be metered, the report holds what could be
+// found, and the error says why.
 func Inspect(wasm []byte) (module.Report, error) {
-	return module.Parse(wasm, module.DefaultLimits())
+	return inspect(wasm, module.DefaultLimits())
 }
 
 // Inspect is the same under the limits of this runtime.
 func (r *Runtime) Inspect(wasm []byte) (module.Report, error) {
-	return module.Parse(wasm, r.accepts)
+	return inspect(wasm, r.accepts)
+}
+
+func inspect(wasm []byte, l module.Limits) (module.Report, error) {
+	rep, err := module.Parse(wasm, l)
+	if err != nil {
+		return rep, err
+	}
+	_, err = rewrite.Rewrite(wasm, rewrite.Options{TableMax: l.TableElements, Detach: true})
+	return rep, err
 }
 
 // Cached says whether compiling the module with this digest will be quick: it is in use

@@ -4,8 +4,7 @@ package rewrite
 const (
 	hostCost = 99 // leaving compiled code
 
-	// chunk is how many bytes a bulk instruction moves between two charges. A quantum of a
-	// million units is sixteen chunks, some milliseconds.
+	// chunk is how many bytes a bulk instruction moves between two charges.
 	chunk      = 1 << 20
 	unitShift  = 4 // 16 bytes a unit
 	chunkUnits = chunk >> unitShift
