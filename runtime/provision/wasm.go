@@ -66,7 +66,7 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 			select {
 			case slots <- struct{}{}:
 				defer func() { <-slots }()
-				c.module, c.err = b.o.Wasm.Compile(ctx, in.Content)
+				c.module, c.err = b.compile(ctx, in.Content, c.cancel != nil)
 			case <-ctx.Done():
 				c.err = fault.Wrap(fault.Canceled, context.Cause(ctx), "waiting for a place to compile the module: canceled")
 			}
@@ -84,6 +84,21 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 	}
 	wait.Wait()
 	return out
+}
+
+// compileTries is how often a module is compiled at a start before it has failed.
+const compileTries = 3
+
+// compile compiles a module. In the background of a start everything is done at once, and
+// the time for a compile may run out for that reason alone: then it is tried again.
+func (b *build) compile(ctx context.Context, wasm []byte, background bool) (m *wasmtools.Module, err error) {
+	for try := 1; ; try++ {
+		m, err = b.o.Wasm.Compile(ctx, wasm)
+		if !background || try == compileTries || ctx.Err() != nil || fault.KindOf(err) != fault.Timeout {
+			return m, err
+		}
+		b.o.Log.Warn("compiling module again", "try", try+1, "err", err)
+	}
 }
 
 // cold says whether a module is to be compiled in the background: at a start, if that
