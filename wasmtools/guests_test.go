@@ -72,7 +72,7 @@ func TestShippedGuests(t *testing.T) {
 // scripts runs scripts that would never end or take all memory: each is ended, and the next
 // call is as if it had not been.
 func scripts(t *testing.T, r *Runtime, wasm []byte) {
-	tl := bind(t, r, wasm, Spec{Name: "scripts", Optional: true, Limits: Limits{Memory: 64 << 20, Fuel: 400_000_000}})
+	tl := bind(t, r, wasm, Spec{Name: "scripts", Optional: true, Limits: Limits{Memory: 64 << 20, Fuel: 1_000_000_000}})
 	seen := map[string]bool{}
 	for code, want := range map[string]fault.Kind{
 		`for (;;);`:                                                  fault.Exhausted,

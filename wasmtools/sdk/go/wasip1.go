@@ -113,7 +113,13 @@ func (m *Module) warm() {
 // room is what a call can allocate, in bytes, before the memory grows.
 const room = 2 << 20
 
+// makeRoom does nothing where there is room, or where there is so much to collect that the
+// next collection makes it anyway.
 func makeRoom() {
+	var m runtime.MemStats
+	if runtime.ReadMemStats(&m); m.HeapIdle > room/2 || m.HeapAlloc > room {
+		return
+	}
 	b := make([]byte, room)
 	runtime.KeepAlive(&b[0])
 	b = nil
