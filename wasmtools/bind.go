@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -165,9 +166,13 @@ func (m *Module) Bind(s Spec) (*Tool, error) {
 	return t, nil
 }
 
-// Check says what Bind would say, of a module that is not compiled yet: [Inspect] makes
-// the report. What the module says of itself is known only as far as a custom section does.
+// Check says what Compile and Bind would say, of a module that is not compiled yet:
+// [Runtime.Inspect] makes the report. What the module says of itself is known only as far as
+// a custom section does. The error is a *BindError, or that of [Runnable].
 func (r *Runtime) Check(rep module.Report, s Spec) error {
+	if err := Runnable(rep); err != nil {
+		return err
+	}
 	_, err := r.declare(&rep, s)
 	return err
 }
@@ -263,17 +268,20 @@ const maxLimit = 1<<31 - 1
 func limit(attr string, v *int64, def int64) error {
 	attr = "limits." + attr
 	most := int64(maxLimit)
+	shown := "2 GiB less a byte"
 	switch attr {
 	case "limits.memory":
-		most = 1 << 32
+		most, shown = 1<<32, "4 GiB"
 	case "limits.fuel":
 		most = math.MaxInt64
+	case "limits.host_calls", "limits.open_files", "limits.table":
+		shown = strconv.Itoa(maxLimit)
 	}
 	switch {
 	case *v < 0:
 		return &BindError{"Invalid limit", fmt.Sprintf("%s must be above zero. Leave it out to take the default.", attr), attr}
 	case *v > most:
-		return &BindError{"Invalid limit", fmt.Sprintf("%s can be at most %d.", attr, most), attr}
+		return &BindError{"Invalid limit", fmt.Sprintf("%s can be at most %s.", attr, shown), attr}
 	case *v == 0:
 		*v = def
 	}

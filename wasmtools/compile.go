@@ -102,7 +102,18 @@ func (r *Runtime) preflight(wasm []byte) (module.Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	return rep, entryPoint(&rep)
+	return rep, Runnable(rep)
+}
+
+// Runnable says why no declaration could make a module run: it imports what is not offered
+// at all, or has no entry point. The imports come first, since a module that was built for
+// another host mostly lacks the entry point too, and they say which host that is. The
+// error's message continues a sentence whose subject is the module.
+func Runnable(rep module.Report) error {
+	if err := foreignImports(rep.Imports); err != nil {
+		return err
+	}
+	return entryPoint(&rep)
 }
 
 // entryPoint checks that the module can be called.

@@ -106,9 +106,6 @@ func (t *Tool) setProgress(s *Spec) error {
 // checkImports compares the import list, which is the list of capabilities, with the
 // grants.
 func (t *Tool) checkImports(s *Spec) error {
-	if err := foreignImports(t.report.Imports); err != nil {
-		return &BindError{"Unknown import", "The module " + err.Error(), "module"}
-	}
 	if s.Optional {
 		return nil
 	}

@@ -33,13 +33,9 @@ func coreFuncs() []hostFunc {
 	}
 }
 
-// link makes the host modules that the program imports, and refuses imports that no
-// declaration could satisfy. Whether a capability is granted is decided per call: the
+// link makes the host modules that the program may import. Whether a capability is granted is decided per call: the
 // same program serves declarations with and without it.
 func (p *program) link(ctx context.Context) error {
-	if err := foreignImports(p.report.Imports); err != nil {
-		return err
-	}
 	if err := linkWASI(ctx, p.engine); err != nil {
 		return err
 	}

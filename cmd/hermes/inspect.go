@@ -38,6 +38,8 @@ func (a *app) inspectCommand() *cobra.Command {
 type inspection struct {
 	module.Report
 	Capabilities []module.Capability `json:"capabilities"` // never null, unlike the report's
+	// Refused says why the module cannot run, whatever it is granted; empty: it can.
+	Refused string `json:"refused,omitempty"`
 	// Undescribed says why the module's own description is not known; empty: it is, or
 	// there is none.
 	Undescribed string       `json:"undescribed,omitempty"`
@@ -77,8 +79,11 @@ func (a *app) inspect(ctx context.Context, file string, static bool) error {
 		return fault.Wrap(fault.Invalid, err, "%s %s", file, explain(err))
 	}
 	i := inspection{Report: report, Capabilities: append([]module.Capability{}, report.Capabilities...), Limits: use(report, limits)}
+	if err := wasmtools.Runnable(report); err != nil {
+		i.Refused = explain(err)
+	}
 	switch {
-	case report.ABI == module.None || report.Descriptor != nil || report.DescriptorErr != nil:
+	case i.Refused != "" || report.Descriptor != nil || report.DescriptorErr != nil:
 	case static:
 		i.Undescribed = "it was not asked, since --static was given"
 	default:
@@ -240,7 +245,11 @@ func (a *app) printInspection(i inspection) error {
 	if err := a.table(nil, rows); err != nil {
 		return err
 	}
-	a.printDescriptor(i)
+	if i.Refused != "" {
+		a.say("\n%s it %s", a.paintOut(red, "cannot run:"), i.Refused)
+	} else {
+		a.printDescriptor(i)
+	}
 	a.say("\nimports:")
 	for _, imp := range imports(i.Report) {
 		a.say("  %s", imp)

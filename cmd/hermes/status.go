@@ -91,7 +91,7 @@ func (a *app) printStale(stale []reload.Stale) {
 			a.say("  held back beside %s", s.With)
 		}
 		for _, d := range s.Report {
-			a.say("  %s:%d: %s: %s", d.Path, d.Line, d.Summary, d.Detail)
+			a.say("  %s:%d: %s: %s", d.Path, d.Line, d.Summary, strings.ReplaceAll(d.Detail, "\n", "\n    "))
 		}
 	}
 }

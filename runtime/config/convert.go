@@ -58,6 +58,19 @@ func toText(v cty.Value, _ hclsyntax.Expression) (string, *issue) {
 	return v.AsString(), nil
 }
 
+// moduleKind is the path of a module; an empty one would name the directory.
+func moduleKind() kind[string] {
+	k := stringKind()
+	k.conv = func(v cty.Value, x hclsyntax.Expression) (string, *issue) {
+		path, bad := toText(v, x)
+		if bad == nil && strings.TrimSpace(path) == "" {
+			return "", wrong("Name the module's file, relative to this one, for example \"text_stats.wasm\".")
+		}
+		return path, bad
+	}
+	return k
+}
+
 // enumKind is a string that is one of a few.
 func enumKind(values ...string) kind[string] {
 	return kind[string]{
@@ -94,9 +107,11 @@ func intKind(least, most int) kind[int] {
 			}
 			n, acc := v.AsBigFloat().Int64()
 			switch {
-			case acc != big.Exact:
+			case acc != big.Exact && !v.AsBigFloat().IsInt():
 				return 0, wrong("This must be a whole number.")
-			case n < int64(least) || n > int64(most):
+			case acc != big.Exact && n > 0:
+				return 0, wrong("This must be at most %d.", most)
+			case acc != big.Exact, n < int64(least) || n > int64(most):
 				return 0, wrong("This must be %s.", between(least, most))
 			}
 			return int(n), nil

@@ -30,6 +30,7 @@ func grantKinds() []grantKind {
 			f.checkOrigins(b, g.Hosts)
 			f.checkMethods(b, g.Methods)
 			f.checkHeaders(attrRange(b, "headers"), g.Headers)
+			f.checkReserved(attrRange(b, "headers"), g.Headers)
 			w.Grants.HTTP = append(w.Grants.HTTP, g)
 		}},
 		{"files", files.describe(), func(f *frame, b *hclsyntax.Block, w *wasmBlock) {

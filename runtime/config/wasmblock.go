@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/hermes-runtime/hermes/runtime/config/funcs"
+	"github.com/hermes-runtime/hermes/runtime/egress"
 	"github.com/hermes-runtime/hermes/runtime/secret"
 )
 
@@ -25,7 +26,7 @@ type wasmBlock struct{ Wasm }
 
 func wasmBody() *body[wasmBlock] {
 	b := newBody(`handler "wasm"`, "A WebAssembly module, which can do nothing that is not granted.",
-		must("module", stringKind(), "The module's file, relative to this one.", func(w *wasmBlock) *string { return &w.Module }),
+		must("module", moduleKind(), "The module's file, relative to this one.", func(w *wasmBlock) *string { return &w.Module }),
 		may("sha256", stringKind(), "The digest the file must have, in hex.", func(w *wasmBlock) *string { return &w.SHA256 }),
 		may("tool", stringKind(), "The tool's name in a module that holds several; default: its own.", func(w *wasmBlock) *string { return &w.Tool }),
 		may("isolation", enumKind("snapshot", "fresh"), "How calls are kept apart: each starts from an image of the module after its start, or from a fresh start. Default: snapshot for modules that allow it, else fresh.", func(w *wasmBlock) *string { return &w.Isolation }),
@@ -150,6 +151,15 @@ func (f *frame) checkHeaders(at hcl.Range, headers map[string]any) {
 			f.errorf(at, "Invalid headers", "%q is not the name of a header.", name)
 		case ok && !validHeader(value):
 			f.errorf(at, "Invalid headers", "The value of the header %q has a line break or another control character.", name)
+		}
+	}
+}
+
+// checkReserved reports headers that frame a request or choose its host.
+func (f *frame) checkReserved(at hcl.Range, headers map[string]any) {
+	for _, name := range sortedKeys(headers) {
+		if egress.Reserved(name) {
+			f.errorf(at, "Invalid headers", "The header %q cannot be declared: what sends the request sets it. Remove it.", name)
 		}
 	}
 }

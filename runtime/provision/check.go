@@ -50,12 +50,9 @@ func CheckHandlers(ctx context.Context, cfg *config.Config, funcs []hostfuncs.Fu
 func checkModule(host *wasmtools.Runtime, t *config.Tool, wasm []byte) error {
 	report, err := host.Inspect(wasm)
 	if err != nil {
-		return err
+		return &moduleError{err}
 	}
-	if err := host.Check(report, wasmSpec(t)); err != nil {
-		return bindError(err)
-	}
-	return nil
+	return bindError(host.Check(report, wasmSpec(t)))
 }
 
 // checkNative makes a handler and closes it again. Only faults of the config count.

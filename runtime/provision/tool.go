@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
@@ -140,6 +139,7 @@ func (e *attrError) Error() string { return e.detail }
 func (b *build) reportTool(t *config.Tool, err error) {
 	var at *attrError
 	var cfg *hostfuncs.ConfigError
+	var mod *moduleError
 	switch {
 	case errors.As(err, &at):
 		b.report(t.Decl, at.attr, at.summary, at.detail)
@@ -149,8 +149,8 @@ func (b *build) reportTool(t *config.Tool, err error) {
 			attr += "." + cfg.Attr
 		}
 		b.report(t.Decl, attr, "Invalid config", cfg.Detail)
-	case t.Wasm != nil && strings.HasPrefix(err.Error(), "is "): // the parser says what the file is
-		b.report(t.Decl, "handler.module", "Invalid module", fmt.Sprintf("The file %q %s", b.relative(t.Wasm.Module), err))
+	case errors.As(err, &mod):
+		b.report(t.Decl, "handler.module", "Invalid module", mod.detail(b.relative(t.Wasm.Module)))
 	default:
 		b.report(t.Decl, "handler", "Invalid handler", err.Error())
 	}

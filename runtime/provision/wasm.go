@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
@@ -31,7 +32,7 @@ func (c *compiled) failed() error {
 	select {
 	case <-c.done:
 		if c.err != nil {
-			return &attrError{"handler.module", "Invalid module", c.err.Error()}
+			return &moduleError{c.err}
 		}
 	default:
 	}
@@ -164,6 +165,22 @@ func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) 
 	return &handler{Handler: p, health: p.health}, func() { p.close(b.o.Log) }, nil
 }
 
+// moduleError is what is wrong with the module of a tool, whatever the tool grants it.
+type moduleError struct{ error }
+
+func (e *moduleError) Unwrap() error { return e.error }
+
+// detail is the error in full sentences, with the file that it is about: the module is
+// known to the compiler by its content alone.
+func (e *moduleError) detail(file string) string {
+	if fault.KindOf(e.error) == fault.Canceled || errors.Is(e.error, context.DeadlineExceeded) {
+		return e.Error() // it says what was ended, and nothing of the file
+	}
+	return fmt.Sprintf("The file %q %s", file, e.Error())
+}
+
+// bindError is what a declaration and a module do not agree on, or what is wrong with the
+// module itself.
 func bindError(err error) error {
 	if be, ok := errors.AsType[*wasmtools.BindError](err); ok {
 		attr := "handler"
@@ -172,7 +189,10 @@ func bindError(err error) error {
 		}
 		return &attrError{attr, "Invalid handler", be.Summary + ". " + be.Detail}
 	}
-	return err
+	if err != nil {
+		return &moduleError{err}
+	}
+	return nil
 }
 
 // pending is a handler whose module is still being compiled. Calls wait within their

@@ -110,6 +110,13 @@ func TestUndeclared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A file that waits to be loaded names its module, though no declaration in force does.
+	for name, text := range map[string]string{"tools.d/new.wasm": "", "tools.d/new.hcl": `tool "new" { handler "wasm" { module = "new.wasm" } }`} {
+		if err := os.WriteFile(filepath.Join(project, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reload.outcome.Stale = []reload.Stale{{Path: "tools.d/new.hcl"}, {Path: "tools.d/gone.hcl"}}
 	w.paths = config.Paths{Project: project, ToolsDirs: []string{filepath.Join(project, "tools.d"), filepath.Join(project, "absent")}}
 	w.declared = map[tool.Name]*config.Tool{"named": {Wasm: &config.Wasm{Module: filepath.Join(project, "tools.d", "named.wasm")}}}
 	w.start()

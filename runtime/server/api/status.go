@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -82,10 +84,11 @@ func (h *handler) status(w http.ResponseWriter, _ *http.Request) error {
 	defer release()
 	st := h.Reloader.Status()
 	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
+	waiting := unloaded(lease.Config.Paths.Project, st)
 	return route.WriteJSON(w, http.StatusOK, Status{
 		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
-		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config),
+		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config, waiting),
 	})
 }
 
@@ -132,10 +135,46 @@ func (h *handler) checkStatus(reg *registry.Registry) []CheckStatus {
 	return out
 }
 
-// undeclared finds modules that lie in a tools directory and belong to no tool, which
-// is what a forgotten file looks like. Directories that cannot be read are left out:
+// maxUnloaded bounds what status reads of one file that is not loaded.
+const maxUnloaded = 1 << 20
+
+// unloaded is the text of the files that are not in force: a module that one of them names
+// is not forgotten. Files that are gone name nothing.
+func unloaded(project string, st reload.Status) []string {
+	paths := slices.Clone(st.Pending)
+	for _, s := range st.Stale {
+		paths = append(paths, s.Path)
+	}
+	var out []string
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(project, path)
+		}
+		if text, err := start(path, maxUnloaded); err == nil {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// start reads the first bytes of a regular file: a pipe could be waited for without end.
+func start(path string, most int64) (string, error) {
+	if i, err := os.Stat(path); err != nil || !i.Mode().IsRegular() {
+		return "", cmp.Or(err, fs.ErrInvalid)
+	}
+	f, err := os.Open(path) //nolint:gosec // a file of the project, which the reload reads too
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, most))
+	return string(b), err
+}
+
+// undeclared finds modules that lie in a tools directory and belong to no tool, nor by name
+// to the text of a file that waits to be loaded, which is what a forgotten file looks like. Directories that cannot be read are left out:
 // the reload reports them.
-func undeclared(c *config.Config) []string {
+func undeclared(c *config.Config, waiting []string) []string {
 	known := map[string]bool{}
 	for _, t := range c.Tools {
 		if t.Wasm != nil {
@@ -148,7 +187,7 @@ func undeclared(c *config.Config) []string {
 			if left--; left < 0 {
 				return filepath.SkipAll
 			}
-			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".wasm") && !known[path] {
+			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".wasm") && !known[path] && !namedIn(waiting, filepath.Base(path)) {
 				out = append(out, relative(c.Paths.Project, path))
 			}
 			return nil
@@ -156,6 +195,10 @@ func undeclared(c *config.Config) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+func namedIn(texts []string, name string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, name) })
 }
 
 func relative(project, path string) string {
