@@ -13,7 +13,7 @@ const schema = `{"type":"object","required":["text"],"properties":{"text":{"type
 
 var _ = guest.Serve(guest.Module{Name: "count", Tools: []guest.Definition{
 	guest.Tool("count", "Counts the words of a text and hashes it.", schema,
-		func(_ context.Context, a count.Args) (any, error) { return count.Text(a.Text), nil }),
+		func(_ context.Context, a count.Args) (count.Result, error) { return count.Text(a.Text), nil }),
 }})
 
 func main() { guest.Main() }
