@@ -98,7 +98,7 @@ func (r *Runtime) finish(ctx context.Context, rep module.Report, wasm []byte) (*
 
 // preflight refuses what the compiler or the host must not see.
 func (r *Runtime) preflight(wasm []byte) (module.Report, error) {
-	rep, err := module.Parse(wasm, r.accepts)
+	rep, err := r.Preflight(wasm)
 	if err != nil {
 		return rep, err
 	}

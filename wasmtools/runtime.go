@@ -287,7 +287,13 @@ func Inspect(wasm []byte) (module.Report, error) {
 	return inspect(wasm, module.DefaultLimits())
 }
 
-// Inspect is the same under the limits of this runtime.
+// Preflight reports on a module under the limits of this runtime, and says nothing of
+// whether it can be metered: that takes longer to find out.
+func (r *Runtime) Preflight(wasm []byte) (module.Report, error) {
+	return module.Parse(wasm, r.accepts)
+}
+
+// Inspect is the function of that name, under the limits of this runtime.
 func (r *Runtime) Inspect(wasm []byte) (module.Report, error) {
 	return inspect(wasm, r.accepts)
 }

@@ -109,7 +109,7 @@ func (b *build) cold(c *compiled, in config.Input) bool {
 	if !b.g.Start || b.o.Wasm.Cached(in.Digest) {
 		return false
 	}
-	report, err := b.o.Wasm.Inspect(in.Content)
+	report, err := b.o.Wasm.Preflight(in.Content)
 	if err != nil {
 		return false
 	}
