@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,6 +154,17 @@ func TestSealedNonsense(t *testing.T) {
 	}
 	works(t, open(t, Options{CacheDir: dir}), wasm)
 	code(t, dir)
+}
+
+// TestUnwritten: a disk without room is not told as a module that is not valid.
+func TestUnwritten(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "/state/x.tmp", Err: syscall.ENOSPC}
+	if got := unwritten(fault.Wrap(fault.Invalid, full, "is not valid WebAssembly: %s", full)); got.Error() != full.Error() {
+		t.Errorf("got %v", got)
+	}
+	if bad := fault.New(fault.Invalid, "is not valid WebAssembly"); unwritten(bad) != bad {
+		t.Errorf("got %v", unwritten(bad))
+	}
 }
 
 // TestCacheSize: what was used last is kept.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 
 	"github.com/tetratelabs/wazero"
@@ -142,7 +143,7 @@ func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (
 	}
 	p, err := r.newProgram(ctx, rep, res, entry.dir)
 	if err != nil && entry.dir != "" && ctx.Err() == nil {
-		cacheErr := err
+		cacheErr := unwritten(err)
 		entry.discard()
 		if p, err = r.newProgram(ctx, rep, res, ""); err == nil {
 			r.log.Warn("compile cache unusable", "module", rep.Digest, "err", cacheErr)
@@ -155,6 +156,15 @@ func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (
 		}
 	}
 	return p, err
+}
+
+// unwritten is the file error within err, if there is one: the compiler reports a cache that
+// it cannot write in the words of a module that it cannot compile.
+func unwritten(err error) error {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return file
+	}
+	return err
 }
 
 // keep seals a new entry and makes room for it.
