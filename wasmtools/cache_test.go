@@ -162,7 +162,7 @@ func TestUnwritten(t *testing.T) {
 	if got := unwritten(fault.Wrap(fault.Invalid, full, "is not valid WebAssembly: %s", full)); got.Error() != full.Error() {
 		t.Errorf("got %v", got)
 	}
-	if bad := fault.New(fault.Invalid, "is not valid WebAssembly"); unwritten(bad) != bad {
+	if bad := fault.New(fault.Invalid, "is not valid WebAssembly"); !errors.Is(unwritten(bad), bad) {
 		t.Errorf("got %v", unwritten(bad))
 	}
 }
