@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -111,6 +112,26 @@ func TestGrowthWithinBudget(t *testing.T) {
 	r.budget.limit = 256 * module.PageSize
 	_, err = invoke(t.Context(), t, tl, `{}`)
 	check(t, err)
+}
+
+// TestBudgetIsNotTheGuestsFault: a guest that breaks down because the budget has nothing left
+// is told to be tried later, and is, at once.
+func TestBudgetIsNotTheGuestsFault(t *testing.T) {
+	grow := slices.Concat(enc.Const(100), []byte{0x40, 0}, enc.Const(-1), []byte{0x46, 0x04, 0x40, 0x00, 0x0b}) // else unreachable
+	start := withInit(reactor(enc.Const(0)), grow)
+	for name, m := range map[string]enc.Module{"in a call": reactor(grow, enc.Const(0)), "at its start": start} {
+		t.Run(name, func(t *testing.T) {
+			r := open(t, Options{MemoryBudget: 64 * module.PageSize})
+			tl := bind(t, r, m.Bytes(), Spec{})
+			for range 3 {
+				_, err := invoke(t.Context(), t, tl, `{}`)
+				wantFault(t, err, fault.Unavailable, "there is no memory to run the tool now")
+			}
+			r.budget.limit = 256 * module.PageSize
+			_, err := invoke(t.Context(), t, tl, `{}`)
+			check(t, err)
+		})
+	}
 }
 
 // TestBudgetOfMachine: half of the machine, or of what the control groups leave.

@@ -199,15 +199,15 @@ func (c *call) attempt(start func() (*instance, error)) (in *instance, err error
 		in, err = start()
 		return err
 	})
-	switch {
-	case err == nil:
+	if err == nil {
 		b.started()
 		return in, nil
-	case c.faultOfGuest(err):
-		b.failed(time.Now())
 	}
 	if c.in != nil {
-		c.in.end(err)
+		c.in.end(err) // after which the call knows what its guest was refused
+	}
+	if c.faultOfGuest(err) {
+		b.failed(time.Now())
 	}
 	return nil, &startError{err}
 }
@@ -226,7 +226,7 @@ func (c *call) fresh() (*instance, error) {
 // not on the caller who went away or on memory that others use.
 func (c *call) faultOfGuest(err error) bool {
 	switch {
-	case errors.Is(err, errNoRoom), c.unfit != "":
+	case errors.Is(err, errNoRoom), c.unfit != "", c.refusedMemory() == overBudget:
 		return false
 	case c.exceeded != nil:
 		return true
@@ -292,18 +292,27 @@ func (c *call) ended() error {
 	return nil
 }
 
-// faulty is the error of a guest that broke down. The details are for the log.
+// faulty is the error of a guest that broke down. The details are for the log. One that
+// broke down after the budget of all guests had nothing left for it may well run later.
 func (c *call) faulty(err error, format string, args ...any) error {
 	c.log.Warn("guest failed", "err", err, "stderr", tail(c.logs.b, maxErrorText))
-	return fault.Wrap(fault.Internal, err, "the tool is faulty: %s%s", fmt.Sprintf(format, args...), c.memoryHint())
+	what := fmt.Sprintf(format, args...)
+	if c.refusedMemory() == overBudget {
+		return fault.Wrap(fault.Unavailable, err, "there is no memory to run the tool now; try again later: %s", what)
+	}
+	return fault.Wrap(fault.Internal, err, "the tool is faulty: %s%s", what, c.memoryHint())
+}
+
+// refusedMemory says why the guest was refused memory, if it was.
+func (c *call) refusedMemory() denial {
+	if c.denied == notDenied && c.extism != nil {
+		return c.extism.mem.denied
+	}
+	return c.denied
 }
 
 func (c *call) memoryHint() string {
-	why := c.denied
-	if why == notDenied && c.extism != nil {
-		why = c.extism.mem.denied
-	}
-	switch why {
+	switch c.refusedMemory() {
 	case notDenied:
 	case overBudget:
 		return " (it asked for more memory than there is for tools now)"

@@ -83,7 +83,7 @@ func (r *Runtime) within(ctx context.Context, rep module.Report, wasm []byte) (*
 
 func (r *Runtime) compileEnded(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "takes longer than %s to compile. Make it smaller: strip it, and split very large functions.", r.timeout)
+		return fault.New(fault.Timeout, "takes longer than %s to compile. Make it smaller: strip it, and split very large functions; or raise compile_timeout of runtime { wasm {} }.", r.timeout)
 	}
 	return ended(ctx, "compiling a module")
 }
@@ -188,7 +188,7 @@ func (r *Runtime) newProgram(ctx context.Context, rep module.Report, res *rewrit
 	}
 	var err error
 	if p.data, err = r.dataImage(rep.Memory, res); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "needs more memory than there is now for its data")
+		return nil, fault.Wrap(fault.Unavailable, err, "needs more memory than there is now for its data. Raise memory_budget of runtime { wasm {} }, or have fewer modules")
 	}
 	if err := p.build(ctx, res.Wasm, cacheDir); err != nil {
 		p.close(slog.New(slog.DiscardHandler))
