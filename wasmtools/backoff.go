@@ -20,6 +20,7 @@ type backoff struct {
 	mu    sync.Mutex // guards what follows
 	pause time.Duration
 	until time.Time
+	trial bool // one start was let through at the end of a pause
 }
 
 // check is the error of a start during a pause. When the pause is over one start is let
@@ -33,7 +34,7 @@ func (b *backoff) check(now time.Time) error {
 	if left := b.until.Sub(now); left > 0 {
 		return fault.New(fault.Unavailable, "the tool could not be started; the next try is in %s", left.Round(10*time.Millisecond))
 	}
-	b.until = now.Add(b.pause)
+	b.until, b.trial = now.Add(b.pause), true
 	return nil
 }
 
@@ -42,12 +43,22 @@ func (b *backoff) failed(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pause = min(max(2*b.pause, firstPause), longPause)
-	b.until = now.Add(b.pause)
+	b.until, b.trial = now.Add(b.pause), false
+}
+
+// abandoned lets another start through, after one of which nothing was learnt: its caller
+// went away, or there was no memory.
+func (b *backoff) abandoned(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.trial {
+		b.until, b.trial = now, false
+	}
 }
 
 // started ends the pauses.
 func (b *backoff) started() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pause = 0
+	b.pause, b.trial = 0, false
 }

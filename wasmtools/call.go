@@ -208,6 +208,8 @@ func (c *call) attempt(start func() (*instance, error)) (in *instance, err error
 	}
 	if c.faultOfGuest(err) {
 		b.failed(time.Now())
+	} else {
+		b.abandoned(time.Now())
 	}
 	return nil, &startError{err}
 }
