@@ -3,6 +3,7 @@ package wasmtools
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
@@ -56,10 +57,18 @@ func (c *call) exited(code uint32) error {
 	return fault.New(fault.Invalid, "%s%s", text, c.memoryHint())
 }
 
+// describeMemory bounds, in bytes, the memory that a module can begin with and be asked to
+// describe itself: that happens before a declaration could refuse so much.
+const describeMemory = 256 << 20
+
 // selfDescription asks the module for its descriptor: nil if it has none to give.
 // It gets a third of the time for the compilation, and a command a fifteenth: it need not
 // know of the question, and might do something long instead.
 func (r *Runtime) selfDescription(ctx context.Context, p *program) ([]byte, error) {
+	if m := p.report.Memory; m != nil && int64(m.MinPages)*module.PageSize > describeMemory {
+		return nil, fmt.Errorf("begins with %s of memory; a module that begins with more than %s is not asked to describe itself",
+			bytesText(int64(m.MinPages)*module.PageSize), bytesText(describeMemory))
+	}
 	timeout := r.timeout / 3
 	if p.report.ABI == module.Command {
 		timeout = r.timeout / 15

@@ -204,11 +204,19 @@ func (r *Runtime) dataImage(m *module.Memory, res *rewrite.Result) (*image, erro
 		return nil, nil
 	}
 	last := res.Data[len(res.Data)-1]
-	mem := make([]byte, int(last.Offset)+len(last.Bytes))
+	mem, err := mapMemory(int(last.Offset) + len(last.Bytes)) // of the Go heap, a byte at the end would take it all
+	if err != nil {
+		return nil, fmt.Errorf("mapping the data of a module: %w", err)
+	}
 	for _, s := range res.Data {
 		copy(mem[s.Offset:], s.Bytes)
 	}
-	return newImage(mem, int64(m.MinPages)*module.PageSize, r.budget, r.memoryUse)
+	im, err := newImage(mem, int64(m.MinPages)*module.PageSize, r.budget, r.memoryUse)
+	if err := errors.Join(err, unmapMemory(mem)); err != nil {
+		im.release()
+		return nil, err
+	}
+	return im, nil
 }
 
 // build makes engine and code. That the compiler panics over somebody's module is an error
