@@ -150,7 +150,7 @@ func memoryBombs() []bomb {
 	return []bomb{
 		{name: "memory, all of it", make: eater(), fuse: 10 * time.Second, grows: 700},
 		{name: "memory, all of it, and a loop", make: eater(enc.Forever()...), kinds: late(), says: "ran out", attackers: 3, grows: 900},
-		{name: "memory, all of it, and a trap", make: eater(enc.Unreachable), kinds: broke(), says: "more memory than its limit", fuse: 10 * time.Second, grows: 700},
+		{name: "memory, all of it, and a trap", make: eater(enc.Unreachable), kinds: []fault.Kind{fault.Exhausted}, says: "more memory than its limit", fuse: 10 * time.Second, grows: 700},
 		{name: "smallest memory over the limit", make: func(*testing.T) ([]byte, Spec) {
 			h := hostileGuest()
 			h.Pages = 2000

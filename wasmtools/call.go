@@ -299,10 +299,14 @@ func (c *call) ended() error {
 func (c *call) faulty(err error, format string, args ...any) error {
 	c.log.Warn("guest failed", "err", err, "stderr", tail(c.logs.b, maxErrorText))
 	what := fmt.Sprintf(format, args...)
-	if c.refusedMemory() == overBudget {
+	switch c.refusedMemory() {
+	case overBudget:
 		return fault.Wrap(fault.Unavailable, err, "there is no memory to run the tool now; try again later: %s", what)
+	case overLimit:
+		return fault.Wrap(fault.Exhausted, err, "the tool needs more memory than its limit of %s for this call: %s", bytesText(c.tool.limits.Memory), what)
+	case notDenied:
 	}
-	return fault.Wrap(fault.Internal, err, "the tool is faulty: %s%s", what, c.memoryHint())
+	return fault.Wrap(fault.Internal, err, "the tool is faulty: %s", what)
 }
 
 // refusedMemory says why the guest was refused memory, if it was.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -43,6 +44,7 @@ type instance struct {
 
 	preopens  []sys.File // one per mount, open during the call; nil: not opened
 	idleSince uint64     // guarded by the pool
+	idleAt    time.Time  // likewise
 }
 
 // discard is why an instance is not used again.
@@ -61,6 +63,7 @@ const (
 	worn               // after maxServed calls
 	crowded            // too many of the tool are idle
 	evicted            // others needed the memory
+	expired            // it was idle for too long
 	toolClosed         //
 	unrestored         // its memory could not be reset
 	discards           // their number
@@ -91,6 +94,8 @@ func (d discard) String() string {
 		return "too many idle"
 	case evicted:
 		return "evicted"
+	case expired:
+		return "expired"
 	case toolClosed:
 		return "tool closed"
 	case unrestored:

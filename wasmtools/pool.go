@@ -4,11 +4,15 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 // maxServed is the number of calls after which an instance is replaced. Nothing is known
 // to wear out; the bound keeps what is not known from lasting.
 const maxServed = 1000
+
+// idleFor is how long an instance may be idle before its memory is given back.
+const idleFor = time.Minute
 
 // pool keeps the idle instances of all tools of a Runtime, each as it was when it started.
 // An instance serves the calls of one tool, and within it of one principal.
@@ -19,6 +23,7 @@ type pool struct {
 	tools map[*Tool]struct{} // that have idle instances
 	snaps map[*Tool]uint64   // that have a snapshot, by the turn of its last use
 	turn  uint64             // counts uses; the lowest was longest ago
+	sweep *time.Timer        // runs expire; nil: nothing is idle
 }
 
 func newPool() *pool {
@@ -53,9 +58,40 @@ func (p *pool) put(in *instance) (out *instance, ok bool) {
 	}
 	p.turn++
 	in.idleSince = p.turn
+	in.idleAt = time.Now()
 	t.idle = append(t.idle, in)
 	p.tools[t] = struct{}{}
+	p.arm()
 	return out, true
+}
+
+// arm sees to it that idle instances expire. p.mu is held.
+func (p *pool) arm() {
+	switch {
+	case len(p.tools) > 0 && p.sweep == nil:
+		p.sweep = time.AfterFunc(idleFor, p.expire)
+	case len(p.tools) == 0 && p.sweep != nil:
+		p.sweep.Stop()
+		p.sweep = nil
+	}
+}
+
+// expire closes the instances that were idle for too long.
+func (p *pool) expire() {
+	var out []*instance
+	p.mu.Lock()
+	for t := range p.tools {
+		for len(t.idle) > 0 && time.Since(t.idle[0].idleAt) >= idleFor {
+			out = append(out, t.idle[0])
+			p.drop(t, 0)
+		}
+	}
+	p.sweep = nil
+	p.arm()
+	p.mu.Unlock()
+	for _, in := range out {
+		in.discard(expired)
+	}
 }
 
 // evict closes the instance that was idle for longest; without any it lets go of the
@@ -122,6 +158,7 @@ func (p *pool) shut(t *Tool) {
 	t.idle = nil
 	delete(p.tools, t)
 	delete(p.snaps, t)
+	p.arm()
 	p.mu.Unlock()
 	for _, in := range idle {
 		in.discard(toolClosed)

@@ -42,7 +42,7 @@ func (a *app) printStatus(s api.Status) error {
 		{"inputs", fmt.Sprintf("%d files, %.12s", s.Reload.Inputs, s.Reload.InputsDigest)},
 		{"watching", s.Reload.Watching},
 		{"runs", fmt.Sprint(s.Load.Runs)},
-		{"guests", fmt.Sprintf("%d run, %d wait, %d MiB of %d in use", s.Guests.Running, s.Guests.Idle, s.Guests.MemoryUsed>>20, s.Guests.MemoryBudget>>20)},
+		{"guests", fmt.Sprintf("%d running, %d idle, %d MiB of %d in use", s.Guests.Running, s.Guests.Idle, s.Guests.MemoryUsed>>20, s.Guests.MemoryBudget>>20)},
 	}
 	if err := a.table(nil, rows); err != nil {
 		return err
