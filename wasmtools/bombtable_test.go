@@ -357,6 +357,9 @@ func compileBombs() []bomb {
 // TestSlowCompilation: a module within all limits may still take too long to compile. It
 // costs its deadline, the function that is being compiled then, and no memory to speak of.
 func TestSlowCompilation(t *testing.T) {
+	if raced {
+		t.Skip("compiling for long is what is tested, and the race detector makes it ten times as long")
+	}
 	repeat := func(n int, codes ...[]byte) []byte { return bytes.Repeat(slices.Concat(codes...), n) }
 	for name, body := range map[string][]byte{
 		"loops":       repeat(3990, []byte{0x03, 0x40, 0x20, 0, 0x0d, 0, 0x0b}),

@@ -89,7 +89,11 @@ func (r *Runtime) compileEnded(ctx context.Context) error {
 }
 
 func (r *Runtime) finish(ctx context.Context, rep module.Report, wasm []byte) (*program, error) {
-	p, err := r.compile(ctx, rep, wasm)
+	var p *program
+	err := guard(func() (err error) {
+		p, err = r.compile(ctx, rep, wasm)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +146,7 @@ func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (
 		return nil, err
 	}
 	p, err := r.newProgram(ctx, rep, res, entry.dir)
-	if err != nil && entry.dir != "" && ctx.Err() == nil {
+	if err != nil && entry.dir != "" && ctx.Err() == nil && !errors.Is(err, errNoRoom) {
 		cacheErr := unwritten(err)
 		entry.discard()
 		if p, err = r.newProgram(ctx, rep, res, ""); err == nil {

@@ -87,7 +87,7 @@ func TestGoPlugin(t *testing.T) {
 		{args: `{"do":"panic","text":"oh no"}`, want: "oh no", fail: true, kind: fault.Internal},
 		{args: `{"do":"calls"}`, want: `1`},
 		{args: `{"do":"grow","times":1000000}`, want: `true`},
-		{args: `{"do":"grow","times":1000000000}`, want: "limit of 64 MiB", fail: true, kind: fault.Internal},
+		{args: `{"do":"grow","times":1000000000}`, want: "limit of 64 MiB", fail: true, kind: fault.Exhausted},
 	} {
 		s.run(t, tl)
 	}

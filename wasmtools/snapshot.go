@@ -119,7 +119,11 @@ func (t *Tool) current() (*snapshot, *taking) {
 func (t *Tool) take(wait *taking) {
 	defer t.module.Release()
 	defer close(wait.done)
-	s, err := t.capture()
+	var s *snapshot
+	err := guard(func() (err error) {
+		s, err = t.capture()
+		return err
+	})
 	t.settle(wait, s, err)
 	if err == nil {
 		t.rt.pool.used(t)
