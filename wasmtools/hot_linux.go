@@ -9,12 +9,12 @@ import (
 )
 
 // Bounds of what is copied at a reset instead of being mapped anew. Copying a page costs a
-// tenth of a fault, and each span costs a system call; pages between two spans that are so
-// near to each other are copied too.
+// tenth of a fault. Each span costs a system call that interrupts every processor which runs
+// guests, so pages between two spans that are near to each other are copied too.
 const (
 	maxHot      = 1 << 20 // bytes
 	maxHotSpans = 48
-	hotGap      = 8 << 10 // bytes
+	hotGap      = 16 << 10 // bytes
 )
 
 // touched gives the pages of mem, a private mapping, that have contents of their own: what
