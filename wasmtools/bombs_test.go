@@ -60,7 +60,10 @@ func TestBombs(t *testing.T) {
 		}
 		t.Fatalf("no bomb %q", name)
 	}
-	for _, b := range all {
+	for i, b := range all {
+		if raced && i%4 != 0 { // the detector has little to find in one guest, and takes a minute for it
+			continue
+		}
 		t.Run(b.name, func(t *testing.T) { inChild(t, b.name) })
 	}
 }

@@ -14,7 +14,7 @@ func TestTouched(t *testing.T) {
 	im, err := newSharedImage(bytes.Repeat([]byte{1}, 100*page))
 	check(t, err)
 	defer im.close()
-	mem, err := mapMemory(300 * page)
+	mem, err := mapMemory(400 * page)
 	check(t, err)
 	defer func() { check(t, unmapMemory(mem)) }()
 	check(t, im.mapInto(mem))
@@ -27,7 +27,7 @@ func TestTouched(t *testing.T) {
 	if diff := cmp.Diff(want, touched(mem), cmp.AllowUnexported(span{})); diff != "" || sum != 100 {
 		t.Error(sum, diff)
 	}
-	for i := 0; i < 300*page; i += 6 * page {
+	for i := 0; i < 400*page; i += 6 * page {
 		mem[i] = 2
 	}
 	if got := touched(mem); got != nil {
