@@ -2,10 +2,13 @@ package wasmtools
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/wasmtools/module"
+	enc "github.com/hermes-runtime/hermes/wasmtools/module/moduletest"
 	"github.com/hermes-runtime/hermes/wasmtools/rewrite"
 )
 
@@ -64,5 +67,22 @@ func TestDescribingIsBoundedInMemory(t *testing.T) {
 	}
 	if _, peak, _ := r.budget.figures(); peak != 0 {
 		t.Errorf("%d bytes were reserved", peak)
+	}
+}
+
+// TestShortMemoryKeepsTheCache: that a module finds no room for its data says nothing of its
+// compiled code, which the next start has use for.
+func TestShortMemoryKeepsTheCache(t *testing.T) {
+	dir := t.TempDir()
+	wasm := enc.Module{Funcs: []enc.Func{{Export: "_start"}}, Pages: 1, Data: strings.Repeat("x", 1000)}.Bytes()
+	r := open(t, Options{CacheDir: dir})
+	m, err := r.Compile(t.Context(), wasm)
+	check(t, err)
+	m.Release()
+	short := open(t, Options{CacheDir: dir, MemoryBudget: 100})
+	_, err = short.Compile(t.Context(), wasm)
+	wantFault(t, err, fault.Unavailable, "memory")
+	if !short.Cached(module.Digest(wasm)) {
+		t.Error("compiled code was thrown away for want of memory")
 	}
 }
