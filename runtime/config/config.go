@@ -239,6 +239,8 @@ type Rule struct {
 	Calls []RuleCall // sorted by step, then order of declaration
 	Reply late.Expr  // nil: the last result as JSON
 	Fail  *RuleFail
+	// Offered says that an expression of the rule uses the variable offered.
+	Offered bool
 }
 
 // RuleCall is one scripted tool call.

@@ -430,7 +430,7 @@ func (f *frame) unknownVariable(t hcl.Traversal, expr hclsyntax.Expression, extr
 
 func isLateName(name string) bool {
 	switch name {
-	case "args", "call", "agent", "input", "match", "result", "results":
+	case "args", "call", "agent", "input", "match", "result", "results", "offered":
 		return true
 	}
 	return false

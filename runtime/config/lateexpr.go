@@ -27,7 +27,7 @@ type latePlace struct {
 
 func descriptionNames() []string { return []string{"agent"} }
 func nativeNames() []string      { return []string{"args", "call"} }
-func scriptNames() []string      { return []string{"input", "match", "result", "results"} }
+func scriptNames() []string      { return []string{"input", "match", "result", "results", "offered"} }
 
 func agentVars() map[string]cty.Value {
 	budget := map[string]cty.Value{"wall": cty.UnknownVal(cty.String)}
@@ -62,7 +62,7 @@ func scriptVars(r *Rule) map[string]cty.Value {
 	}
 	return map[string]cty.Value{
 		"input": cty.UnknownVal(cty.String), "match": match,
-		"result": cty.DynamicVal, "results": cty.DynamicVal,
+		"result": cty.DynamicVal, "results": cty.DynamicVal, "offered": cty.DynamicVal,
 	}
 }
 
@@ -227,6 +227,7 @@ func (f *frame) text(a *hclsyntax.Attribute) (Text, bool) {
 // scripted compiles an attribute of a script rule.
 func (f *frame) scripted(a *hclsyntax.Attribute, r *Rule) late.Expr {
 	lp := latePlace{what: a.Name, names: scriptNames(), vars: scriptVars(r)}
+	r.Offered = r.Offered || usesAny(a.Expr, []string{"offered"})
 	tree, ok := f.lateTree(lp, a.Expr)
 	if !ok {
 		return nil

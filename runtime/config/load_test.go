@@ -427,6 +427,10 @@ model "offline" {
     reply = "It is ${result.temperature_c} °C in ${match.city}, ${input}."
   }
   rule {
+    match = "told"
+    reply = offered["now"].description
+  }
+  rule {
     match = ".*"
     fail {
       status      = 429
@@ -438,8 +442,11 @@ model "offline" {
 		"tools.d/time.hcl": clock,
 	})
 	rules := cfg.Models["offline"].Rules
-	if len(rules) != 2 || rules[0].Calls[0].Step != 1 || rules[0].Calls[1].Step != 2 || rules[1].Reply != nil || rules[1].Fail.Times != 1 || rules[1].Fail.RetryAfter != time.Second {
+	if len(rules) != 3 || rules[0].Calls[0].Step != 1 || rules[0].Calls[1].Step != 2 || rules[2].Reply != nil || rules[2].Fail.Times != 1 || rules[2].Fail.RetryAfter != time.Second {
 		t.Fatalf("rules = %+v", rules)
+	}
+	if rules[0].Offered || !rules[1].Offered || rules[2].Offered {
+		t.Errorf("only the second rule uses offered: %+v", rules)
 	}
 	s := late.NewScope(map[string]any{
 		"input": "weather in Oslo", "match": map[string]any{"city": "Oslo", "day": ""},

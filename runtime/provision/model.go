@@ -59,7 +59,7 @@ func newClient(m *config.Model, p *config.Provider) (*client, func(), error) {
 func scriptRules(rules []config.Rule) []script.Rule {
 	out := make([]script.Rule, len(rules))
 	for i, r := range rules {
-		out[i] = script.Rule{Pos: string(r.Pos), Match: r.Match, Reply: r.Reply}
+		out[i] = script.Rule{Pos: string(r.Pos), Match: r.Match, Reply: r.Reply, Offered: r.Offered}
 		for _, c := range r.Calls {
 			out[i].Calls = append(out[i].Calls, script.Call{Tool: c.Tool, Step: c.Step, Args: c.Args})
 		}

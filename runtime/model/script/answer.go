@@ -20,10 +20,11 @@ type turn struct {
 	done    int    // assistant messages since
 	results []any  // of the calls since, in call order
 	offered bool   // whether the model may call tools
+	tools   []chat.Definition
 }
 
 func turnOf(req *model.Request) turn {
-	t := turn{offered: len(req.Tools) > 0 && string(req.ToolChoice) != `"none"`}
+	t := turn{tools: req.Tools, offered: len(req.Tools) > 0 && string(req.ToolChoice) != `"none"`}
 	since := req.Messages
 	for i, m := range slices.Backward(req.Messages) {
 		if m.Role == chat.User {
@@ -116,10 +117,28 @@ func (t turn) last() any {
 	return t.results[len(t.results)-1]
 }
 
-func (t turn) scope(groups map[string]any) *late.Scope {
-	return late.NewScope(map[string]any{
+// scope has the variables of a rule's expressions; offered only if they use it.
+func (t turn) scope(groups map[string]any, offered bool) *late.Scope {
+	vars := map[string]any{
 		"input": t.input, "match": groups, "result": t.last(), "results": t.results,
-	})
+	}
+	if offered {
+		vars["offered"] = definitions(t.tools)
+	}
+	return late.NewScope(vars)
+}
+
+// definitions are the tools of a request by name, as the model is told of them: an
+// object of description and parameters each.
+func definitions(tools []chat.Definition) map[string]any {
+	out := make(map[string]any, len(tools))
+	for _, d := range tools {
+		whole, _ := decode(string(d.JSON))
+		object, _ := whole.(map[string]any)
+		function, _ := object["function"].(map[string]any)
+		out[d.Name] = map[string]any{"description": function["description"], "parameters": function["parameters"]}
+	}
+	return out
 }
 
 // answer is the rule's message for the turn.

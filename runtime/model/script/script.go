@@ -53,6 +53,9 @@ type Rule struct {
 	Calls []Call
 	Reply late.Expr // nil: the last result as JSON
 	Fail  *Fail     // nil: the rule succeeds
+	// Offered says that expressions of the rule use the variable offered: decoding every
+	// definition takes a while where there are many.
+	Offered bool
 }
 
 // Call is one scripted tool call. Calls of equal step are one message, in the order
@@ -144,7 +147,7 @@ func (p *provider) find(t turn) (*rule, *late.Scope, error) {
 	for i := range p.rules {
 		r := &p.rules[i]
 		if groups, ok := match(r.Match, t.input); ok {
-			return r, t.scope(groups), nil
+			return r, t.scope(groups, r.Offered), nil
 		}
 	}
 	return nil, nil, fault.New(fault.Invalid,

@@ -508,6 +508,23 @@ func TestEmitErrorAborts(t *testing.T) {
 	}
 }
 
+func TestOfferedIsWhatTheModelIsTold(t *testing.T) {
+	req := &model.Request{Messages: []chat.Message{user("x")}, Tools: []chat.Definition{
+		{Name: "count", JSON: json.RawMessage(`{"function":{"description":"Counts <words>.","name":"count","parameters":{"maximum":9007199254740993}},"type":"function"}`)},
+		{Name: "odd", JSON: json.RawMessage(`{"type":"function"}`)},
+	}}
+	for uses, want := range map[bool]string{
+		true:  `{"count":{"description":"Counts <words>.","parameters":{"maximum":9007199254740993}},"odd":{"description":null,"parameters":null}}`,
+		false: "null",
+	} {
+		p := script.New(script.Options{Rules: []script.Rule{{Reply: variable("offered"), Offered: uses}}})
+		resp, _, err := ask(t, p, req)
+		if err != nil || resp.Message.Content != want {
+			t.Errorf("uses %v: %+v, %v; want %s", uses, resp, err, want)
+		}
+	}
+}
+
 func TestArgumentsSeeTheScope(t *testing.T) {
 	p := script.New(script.Options{Rules: []script.Rule{{
 		Calls: []script.Call{
