@@ -10,12 +10,32 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
+// Result says in one word what a reload came to.
+type Result string
+
+// The results.
+const (
+	Swapped   Result = "swapped"   // all changes went live
+	Partial   Result = "partial"   // some went live, or all, and others stay withheld
+	Refused   Result = "refused"   // none went live
+	Unchanged Result = "unchanged" // there was nothing to do
+)
+
+// Results lists them all.
+func Results() []Result { return []Result{Swapped, Partial, Refused, Unchanged} }
+
+// Triggers lists all triggers.
+func Triggers() []string {
+	return []string{TriggerStart, TriggerFile, TriggerPoll, TriggerSignal, TriggerAPI}
+}
+
 // Outcome is what a reload came to.
 type Outcome struct {
 	// Generation is the number of the live one afterwards; 0 if there is none.
 	Generation int64 `json:"generation"`
 	// Changed says that this reload made it.
 	Changed  bool          `json:"changed"`
+	Result   Result        `json:"result"`
 	Trigger  string        `json:"trigger"`
 	Duration time.Duration `json:"-"`
 	Millis   int64         `json:"duration_ms"` // Duration, ready to encode

@@ -84,6 +84,9 @@ type Options struct {
 	// OnSwap, if set, is called after each swap, with the new generation, before the
 	// reload returns.
 	OnSwap func(*snapshot.Snapshot)
+	// Observe, if set, is called with the outcome of each reload that came to one, also
+	// one that found nothing to do, before the reload returns. Calls do not overlap.
+	Observe func(Outcome)
 	// Disk lists and resolves paths; nil: the file system under the language's rules.
 	Disk config.Source
 
@@ -170,8 +173,16 @@ func (r *Reloader) current() *live {
 	return r.live
 }
 
-// reload is one reload. It runs alone.
+// reload is one reload, observed. It runs alone.
 func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Outcome, error) {
+	out, err := r.attempt(ctx, trigger, strict)
+	if err == nil && r.o.Observe != nil {
+		r.o.Observe(out)
+	}
+	return out, err
+}
+
+func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Outcome, error) {
 	begin := time.Now()
 	v, err := r.look(ctx, trigger)
 	if err != nil {
@@ -265,7 +276,7 @@ func (r *Reloader) unchanged(trigger string, begin time.Time) Outcome {
 	defer r.mu.Unlock()
 	r.pending = nil
 	out := Outcome{
-		Generation: r.live.snapshot.Number, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
+		Generation: r.live.snapshot.Number, Result: Unchanged, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
 		Diagnostics: r.last.Diagnostics, Report: r.last.Report, Stale: list(r.stale), RestartOnly: list(r.restart),
 	}
 	if explicit(trigger) {
@@ -307,7 +318,7 @@ func (r *Reloader) record(s *settlement, stale []Stale, trigger string, begin ti
 	tried := versions(s.view, l.changes(s.view, tracked))
 	diags, took := s.diagnostics(), time.Since(begin)
 	out := Outcome{
-		Changed: s.next != nil, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
+		Changed: s.next != nil, Result: s.result(stale), Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
 		Diagnostics: diags, Report: report(diags, r.o.Load.Paths.Project), Stale: list(stale),
 	}
 	r.mu.Lock()

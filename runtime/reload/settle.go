@@ -241,6 +241,19 @@ func (s *settlement) stale(before []Stale, now time.Time) []Stale {
 	return out
 }
 
+// result says what it came to, given what is stale afterwards.
+func (s *settlement) result(stale []Stale) Result {
+	switch {
+	case s.next != nil && len(stale) == 0:
+		return Swapped
+	case s.next != nil:
+		return Partial
+	case len(stale) > 0 || s.strict:
+		return Refused
+	}
+	return Unchanged
+}
+
 // diagnostics are all that is to be said: errors of what is withheld or refused, and
 // warnings of what is live.
 func (s *settlement) diagnostics() hcl.Diagnostics {
