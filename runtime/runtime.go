@@ -66,7 +66,8 @@ type Options struct {
 	Version   string
 	Log       *slog.Logger // nil: discarded
 
-	onCommit func() // tests: called after each commit of the database
+	onCommit     func()            // tests: called after each commit of the database
+	onReloadStep func(step string) // tests: called after each step of a reload
 }
 
 // System is a daemon. New opens it, Close closes it.
@@ -230,6 +231,7 @@ func (s *System) openLoop() error {
 			Paths: s.paths, Vars: s.o.Vars, VarFiles: s.o.VarFiles, Funcs: s.funcs, Cache: config.NewCache(),
 		},
 		Build: s.provision, Holder: s.holder, Log: s.log, Watch: !s.o.NoWatch, Listen: s.o.Listen,
+		OnStep: s.o.onReloadStep,
 	})
 	s.hub = events.New(s.db, s.log)
 	s.onClose(s.hub.Close)

@@ -23,7 +23,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -250,20 +252,34 @@ func lateVars(a *config.Agent) map[string]any {
 	}}
 }
 
-// InputsDigest identifies the content of all inputs of a configuration.
+// InputsDigest identifies the content of all inputs of a configuration under the names
+// that [InputName] gives them, so that equal projects in different places have equal
+// digests.
 func InputsDigest(cfg *config.Config) string {
-	h := sha256.New()
-	for _, path := range slices.Sorted(maps.Keys(cfg.Inputs)) {
-		in := cfg.Inputs[path]
-		if in.Absent {
-			continue
+	named := make(map[string]string, len(cfg.Inputs))
+	for path, in := range cfg.Inputs {
+		if !in.Absent {
+			named[InputName(path, cfg.Paths.Project)] = in.Digest
 		}
-		h.Write([]byte(path))
+	}
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		h.Write([]byte(name))
 		h.Write([]byte{0})
-		h.Write([]byte(in.Digest))
+		h.Write([]byte(named[name]))
 		h.Write([]byte{0})
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// InputName is what an input is known by beyond this machine: with slashes and relative
+// to the project where it is inside, else its path.
+func InputName(path, project string) string {
+	rel, err := filepath.Rel(project, path)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return filepath.ToSlash(path)
+	}
+	return filepath.ToSlash(rel)
 }
 
 // report adds an error about a declaration, at one of its attributes ("" is the

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/hermes-runtime/hermes/runtime/principal"
 )
 
 // diff compares; nil wants anything empty.
@@ -125,5 +127,44 @@ func TestAReloadEndsWithItsLastCaller(t *testing.T) {
 		last := ask()
 		g.pass <- struct{}{}
 		diff(t, <-last.err, nil)
+	})
+}
+
+// What is asked for alone is a flight of its own, in the order in which it was asked for,
+// and others do not board it.
+func TestWhatIsAskedForAloneIsSharedWithNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f flights
+		g := &gate{pass: make(chan struct{})}
+		got := make(chan string, 10)
+		ask := func(who, trigger string, fly func(context.Context, string, func(context.Context, string) (Outcome, error)) (Outcome, error)) {
+			go func() {
+				ctx := principal.Into(t.Context(), principal.Principal{Name: who})
+				out, err := fly(ctx, trigger, func(ctx context.Context, trigger string) (Outcome, error) {
+					got <- principal.From(ctx).Name
+					return g.work(ctx, trigger)
+				})
+				if err != nil || out.Trigger == "" {
+					t.Error(out, err)
+				}
+			}()
+			synctest.Wait()
+		}
+		ask("a", TriggerFile, f.fly)
+		ask("b", TriggerPoll, f.fly)
+		ask("c", TriggerAPI, f.flyAlone)
+		ask("d", TriggerAPI, f.flyAlone)
+		ask("e", TriggerSignal, f.fly) // boards with b, and insists
+		for range 4 {
+			g.pass <- struct{}{}
+		}
+		synctest.Wait()
+		close(got)
+		var who []string
+		for w := range got {
+			who = append(who, w)
+		}
+		diff(t, who, []string{"a", "e", "c", "d"})
+		diff(t, g.triggers, []string{TriggerFile, TriggerSignal, TriggerAPI, TriggerAPI})
 	})
 }

@@ -56,6 +56,19 @@ const (
 	TriggerAPI    = "api"
 )
 
+// The steps of a reload that makes a generation, in order. Loaded and built repeat when
+// changes are withheld; those between built and confirmed are there with a History only.
+const (
+	StepLooked        = "looked"         // the disk has been seen
+	StepLoaded        = "loaded"         // a candidate was parsed, evaluated and linked
+	StepBuilt         = "built"          // and built
+	StepModulesStored = "modules stored" // the bytes of its new modules are on disk
+	StepPrepared      = "prepared"       // its row is committed
+	StepSwapped       = "swapped"        // it is live
+	StepConfirmed     = "confirmed"      // its row says so
+	StepModulesKept   = "modules kept"   // the bytes of modules that no generation needs are gone
+)
+
 // explicit says that somebody asked for a reload; the others only notice that
 // something may have changed.
 func explicit(trigger string) bool { return trigger != TriggerFile && trigger != TriggerPoll }
@@ -87,6 +100,9 @@ type Options struct {
 	// Observe, if set, is called with the outcome of each reload that came to one, also
 	// one that found nothing to do, before the reload returns. Calls do not overlap.
 	Observe func(Outcome)
+	// OnStep, if set, is called as a reload gets from step to step, with the step that is
+	// done: one of the Step constants. For tests that end a process between two of them.
+	OnStep func(step string)
 	// Disk lists and resolves paths; nil: the file system under the language's rules.
 	Disk config.Source
 
@@ -99,6 +115,9 @@ type loadFunc func(ctx context.Context, src config.Source, o config.Options) (*c
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.OnStep == nil {
+		o.OnStep = func(string) {}
 	}
 	if o.Disk == nil {
 		o.Disk = config.Disk{}
@@ -188,6 +207,7 @@ func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Ou
 	if err != nil {
 		return Outcome{}, err
 	}
+	r.o.OnStep(StepLooked)
 	if r.idle(v, trigger) {
 		return r.unchanged(trigger, begin), nil
 	}
@@ -292,6 +312,7 @@ func (r *Reloader) settle(s *settlement, trigger string, begin time.Time) Outcom
 	if s.next != nil {
 		s.warnings = append(s.warnings, r.restartOnly(s.next.config)...)
 		r.o.Holder.Swap(s.next.snapshot, s.next.config.Runtime.DrainTimeout)
+		r.o.OnStep(StepSwapped)
 	}
 	out := r.record(s, stale, trigger, begin)
 	r.log(s, before, out)

@@ -87,6 +87,7 @@ func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, sna
 		o.LeftOut = len(s.hold.paths) > 0
 	}
 	cfg, diags = s.o.load(ctx, r, o)
+	s.o.OnStep(StepLoaded)
 	if diags.HasErrors() {
 		return nil, nil, diags
 	}
@@ -97,6 +98,7 @@ func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, sna
 		return nil, nil, nil
 	}
 	snap, more := s.o.Build.Build(ctx, cfg, s.gen)
+	s.o.OnStep(StepBuilt)
 	return cfg, snap, append(diags, more...)
 }
 
