@@ -256,7 +256,7 @@ func (s *System) waitForHandlers() {
 // endRuns lets runs finish within runtime.shutdown_timeout, then cancels them.
 func (s *System) endRuns() {
 	timeout := 30 * time.Second
-	if lease, release, err := s.holder.Acquire(); err == nil {
+	if lease, release, err := s.holder.AcquireFor("stopping"); err == nil {
 		timeout = lease.Config.Runtime.ShutdownTimeout
 		release()
 	}
@@ -280,7 +280,7 @@ func (s *System) Load(ctx context.Context) (hcl.Diagnostics, error) {
 
 // live peeks at the live generation, for start-up only.
 func (s *System) live() *snapshot.Snapshot {
-	lease, release, err := s.holder.Acquire()
+	lease, release, err := s.holder.AcquireFor("starting")
 	if err != nil {
 		return &snapshot.Snapshot{Config: &config.Config{}}
 	}

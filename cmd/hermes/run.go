@@ -108,7 +108,7 @@ func (a *app) noteCompiling(sys *runtime.System, agent string) {
 	if !terminal(a.stderr) {
 		return
 	}
-	lease, release, err := sys.Holder().Acquire()
+	lease, release, err := sys.Holder().AcquireFor("hermes run")
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/api"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -61,7 +63,7 @@ func (a *app) printStatus(s api.Status) error {
 // printHealth prints what is not as it should be.
 func (a *app) printHealth(s api.Status) {
 	for _, d := range s.Draining {
-		a.say("\ndraining: generation %d, %d holders, for %s", d.Generation, d.Holders, time.Since(d.Since).Round(time.Second))
+		a.printDraining(d)
 	}
 	for _, c := range s.Compiling {
 		a.say("\ncompiling: %s, for %s", c.Module, time.Since(c.Since).Round(100*time.Millisecond))
@@ -76,6 +78,17 @@ func (a *app) printHealth(s api.Status) {
 	}
 	for _, m := range s.Undeclared {
 		a.say("\n%s %s is named by no file and offered to nobody", a.paintOut(yellow, "undeclared module:"), m)
+	}
+}
+
+// printDraining prints a replaced generation, and who still holds it for how long.
+func (a *app) printDraining(d snapshot.Draining) {
+	a.say("\ndraining: generation %d, replaced %s ago, held by %d", d.Generation, time.Since(d.Since).Round(time.Second), d.Count)
+	for _, h := range d.Holders {
+		a.say("  %s, for %s", cmp.Or(h.Who, "unnamed"), time.Since(h.Since).Round(time.Second))
+	}
+	if more := d.Count - len(d.Holders); more > 0 {
+		a.say("  and %d more", more)
 	}
 }
 

@@ -207,7 +207,7 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 		return toolAnswer{}, err
 	}
 	defer sys.Close()
-	lease, release, err := sys.Holder().Acquire()
+	lease, release, err := sys.Holder().AcquireFor("hermes tools call")
 	if err != nil {
 		return toolAnswer{}, err
 	}
@@ -225,7 +225,7 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 	}
 	o := sys.Dispatch().Dispatch(ctx, dispatch.Request{
 		View: view, Call: chat.Call{ID: "call_cli", Name: name, Arguments: arguments}, Run: "cli", Step: "0/tool/0",
-		Principal: principal.Local(), Generation: lease.Number,
+		Principal: principal.Local(), Generation: lease.Number, Retain: lease.Retain,
 	})
 	if ctx.Err() != nil {
 		return toolAnswer{}, ctx.Err()

@@ -229,8 +229,12 @@ func TestDrainTimeout(t *testing.T) {
 			next := w.snapshot()
 			w.holder.Swap(next, time.Millisecond)
 			o := w.wait(r)
-			if where == "model" && (o.Status != run.Canceled || !strings.Contains(o.Err.Message, "configuration changed")) {
+			const cause = "generation 1 was replaced, and the time that runtime.drain_timeout gives it (1ms) ended"
+			if where == "model" && (o.Status != run.Canceled || o.Err.Message != cause || !errors.Is(o.Err, snapshot.ErrDrained)) {
 				t.Errorf("outcome = %+v, %v", o, o.Err)
+			}
+			if m := w.messages(r.Session); where == "tool" && !strings.Contains(m[2].Content, "was stopped: "+cause) {
+				t.Errorf("result = %s, want the generation and the setting in it", m[2].Content)
 			}
 			if where == "tool" && (o.Status != run.Completed || o.Message.Content != "went on") {
 				t.Errorf("outcome = %+v, %v", o, o.Err)

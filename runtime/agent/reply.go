@@ -57,6 +57,7 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 	if p.Final && wall > 0 {
 		wall = time.Since(t.started) + finalGrace
 	}
+	t.doing(h, "model "+ag.Model.Label)
 	stepCtx, end := t.bounded(ctx, h, wall)
 	defer end()
 	var told strings.Builder

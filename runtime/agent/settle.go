@@ -93,6 +93,9 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 
 // shown is err as the run's: with a kind, and a message fit for clients.
 func (t *turn) shown(err error) *fault.Error {
+	if known, ok := err.(*fault.Error); ok { //nolint:errorlint // one inside another keeps what is around it
+		return known
+	}
 	return &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
 }
 

@@ -66,7 +66,7 @@ func (l *Loop) Start(ctx context.Context, t Turn) (*Running, error) {
 }
 
 func (l *Loop) admit(ctx context.Context, t Turn) (admission, error) {
-	lease, release, err := l.o.Holder.Acquire()
+	lease, release, err := l.o.Holder.AcquireFor("admitting a run")
 	if err != nil {
 		return admission{}, err
 	}

@@ -104,10 +104,15 @@ func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref c
 	}
 	stepCtx, end := t.bounded(ctx, h, p.Budget.Wall)
 	defer end()
+	name := "of an unknown name"
+	if found, ok := dispatch.Find(ag.View, call.Name); ok {
+		name = string(found.Name)
+	}
+	defer t.doingTool(h, name)()
 	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
 		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
 		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.stillOffered,
-		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.retain, Watch: watch{t, p.Generation},
+		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.Retain, Watch: watch{t, p.Generation},
 	})
 }
 
@@ -123,7 +128,7 @@ func refused(call chat.Call, err error) dispatch.Outcome {
 // stillOffered says whether the live generation gives the agent the tool: removal is
 // immediate, also for a turn that was offered it.
 func (t *turn) stillOffered(name tool.Name) bool {
-	lease, release, err := t.o.Holder.Acquire()
+	lease, release, err := t.o.Holder.AcquireFor("checking a call")
 	if err != nil {
 		// Stopping: calls under way finish on the generation they have.
 		return true

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -22,6 +23,7 @@ type turn struct {
 	*Loop
 	Turn
 	run        *Running
+	name       string // what status calls the run: "run run_x of agent a"
 	owner      string
 	started    time.Time
 	steps      run.Steps
@@ -33,7 +35,8 @@ type turn struct {
 	// an agent with tool_refresh = "turn".
 	lease  *held
 	pinned *held
-	last   int64 // generation of the last step
+	last   int64    // generation of the last step
+	tools  []string // under way
 }
 
 // used is what a turn has consumed. It travels from settle to prepare.
@@ -107,7 +110,8 @@ func (t *turn) outcome(s *settled, u used) Outcome {
 func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []session.Message) {
 	defer l.leave(r)
 	t := &turn{
-		Loop: l, Turn: a.turn, run: r, owner: a.session.Owner, started: time.Now(), steps: l.steps(r.ID), last: a.generation,
+		Loop: l, Turn: a.turn, run: r, name: "run " + r.ID + " of agent " + a.turn.Agent, owner: a.session.Owner,
+		started: time.Now(), steps: l.steps(r.ID), last: a.generation,
 		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages, r.ID),
 	}
 	defer t.stream.Close()
@@ -138,7 +142,6 @@ func (t *turn) guard(fail func(error)) {
 type held struct {
 	snapshot.Lease
 	release func()
-	retain  func() (release func())
 }
 
 // hold takes the live generation for this iteration, or keeps the turn's.
@@ -152,11 +155,11 @@ func (t *turn) hold() (*held, error) {
 		t.lease = t.pinned
 		return t.lease, nil
 	}
-	lease, release, err := t.o.Holder.Acquire()
+	lease, release, err := t.o.Holder.AcquireFor(t.name)
 	if err != nil {
 		return nil, err
 	}
-	t.lease = newHeld(lease, release)
+	t.lease = &held{lease, release}
 	t.last = lease.Number
 	if ag := lease.Agents[t.Agent]; ag != nil && ag.ToolRefresh == "turn" {
 		t.pinned = t.lease
@@ -171,20 +174,33 @@ func (t *turn) generation() int64 {
 	return t.last
 }
 
-// newHeld counts the uses of one lease: the step's own, and those of handlers that
-// were left behind.
-func newHeld(lease snapshot.Lease, release func()) *held {
-	var users atomic.Int64
-	users.Store(1)
-	drop := func() {
-		if users.Add(-1) == 0 {
-			release()
-		}
+// doing says for what the generation is held now.
+func (t *turn) doing(h *held, what string) { h.Note(t.name + ", " + what) }
+
+// doingTool adds a call to what is said; done takes it out again.
+func (t *turn) doingTool(h *held, name string) (done func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tools = append(t.tools, name)
+	t.doing(h, toolsText(t.tools))
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		i := slices.Index(t.tools, name)
+		t.tools = slices.Delete(t.tools, i, i+1)
+		t.doing(h, toolsText(t.tools))
 	}
-	return &held{Lease: lease, release: drop, retain: func() func() {
-		users.Add(1)
-		return sync.OnceFunc(drop)
-	}}
+}
+
+// toolsText names calls under way.
+func toolsText(names []string) string {
+	switch len(names) {
+	case 0:
+		return "between tools"
+	case 1:
+		return "tool " + names[0]
+	}
+	return "tools " + strings.Join(names, ", ")
 }
 
 func (t *turn) letGo() {
@@ -220,7 +236,7 @@ func (t *turn) agent() (*snapshot.Agent, *held, error) {
 func (t *turn) bounded(ctx context.Context, h *held, wall time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stopWatch := context.AfterFunc(h.Expiry, func() {
-		cancel(fault.Wrap(fault.Canceled, snapshot.ErrDrained, "the configuration changed and the time to finish on the old one ended"))
+		cancel(context.Cause(h.Expiry))
 	})
 	end := func() { stopWatch(); cancel(nil) }
 	if wall <= 0 {

@@ -98,9 +98,9 @@ type Request struct {
 	Live func(tool.Name) bool
 	// MaxChars lowers the tool's own bound on its result; 0: it does not.
 	MaxChars int
-	// Retain keeps the generation open for a handler that is left behind; the returned
-	// function lets it go when the handler ends. nil: nothing is kept.
-	Retain func() (release func())
+	// Retain keeps the generation open for a handler that is left behind, described by who;
+	// the returned function lets it go when the handler ends. nil: nothing is kept.
+	Retain func(who string) (release func())
 	// Watch is told of calls that the call makes, and of its progress; nil: nobody is.
 	Watch Watcher
 

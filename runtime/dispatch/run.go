@@ -203,7 +203,7 @@ func (a *abandoned) remove() {
 func (d *Dispatcher) leaveBehind(r *Request, t *registry.Tool, done <-chan answer) {
 	release := func() {}
 	if r.Retain != nil {
-		release = r.Retain()
+		release = r.Retain(leftBehind(r, t))
 	}
 	d.abandoned.add()
 	d.o.Log.Warn("tool handler ignores the end of its time", "tool", string(t.Name), "run", r.Run)
@@ -213,6 +213,14 @@ func (d *Dispatcher) leaveBehind(r *Request, t *registry.Tool, done <-chan answe
 		d.abandoned.remove()
 		d.o.Log.Info("abandoned tool handler returned", "tool", string(t.Name), "run", r.Run)
 	}()
+}
+
+// leftBehind describes a handler that was left behind.
+func leftBehind(r *Request, t *registry.Tool) string {
+	if r.Run == "" {
+		return fmt.Sprintf("handler of tool %s, left behind", t.Name)
+	}
+	return fmt.Sprintf("handler of tool %s, left behind by run %s", t.Name, r.Run)
 }
 
 // Abandoned is how many handlers were left behind and still run.

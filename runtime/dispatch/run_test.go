@@ -46,7 +46,7 @@ func TestHandlerIgnoresItsEnd(t *testing.T) {
 		d := dispatch.New(dispatch.Options{Grace: 100 * time.Millisecond})
 		var held atomic.Int32
 		r := request(viewOf(t, x), "x", "")
-		r.Retain = func() func() { held.Add(1); return func() { held.Add(-1) } }
+		r.Retain = func(string) func() { held.Add(1); return func() { held.Add(-1) } }
 		o := d.Dispatch(t.Context(), r)
 		if kind, _ := errorOf(t, o); kind != "timeout" || o.Duration != 1100*time.Millisecond {
 			t.Errorf("%s after %s", kind, o.Duration)

@@ -80,7 +80,7 @@ func TestARetiredGenerationDrains(t *testing.T) {
 		t.Errorf("a call of the retired generation: %v", err) // calls in flight finish
 	}
 	draining := p.holder.Draining() // status lists holders and for how long
-	diff(t, []any{len(draining), draining[0].Generation, draining[0].Holders, draining[0].Since.IsZero()}, []any{1, int64(1), 1, false})
+	diff(t, []any{len(draining), draining[0].Generation, draining[0].Count, draining[0].Since.IsZero()}, []any{1, int64(1), 1, false})
 	release()
 	diff(t, len(p.holder.Draining()), 0)
 	if _, err := noop.Handler.Call(t.Context(), callOf("noop")); err == nil {

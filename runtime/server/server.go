@@ -118,7 +118,7 @@ func (s *Server) enter(n int) {
 // config is the server block of the live generation; the zero block, which has no keys
 // and so trusts nothing but loopback, if none is live.
 func (s *Server) config() config.Server {
-	lease, release, err := s.holder.Acquire()
+	lease, release, err := s.holder.AcquireFor("reading the settings of the server")
 	if err != nil {
 		return config.Server{}
 	}

@@ -10,13 +10,18 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
-// ErrDrained is the cause with which calls of a retired generation are canceled when
-// its drain timeout ends.
-var ErrDrained = errors.New("the generation was replaced and its drain timeout ended")
+// ErrDrained is what ends calls of a retired generation when its drain timeout ends. The
+// cause itself is a *fault.Error around it, which names the generation and the setting.
+var ErrDrained = errors.New("the drain timeout ended")
+
+// maxHolders bounds how many holders of one generation Draining lists.
+const maxHolders = 20
 
 // Holder holds the live generation and those that still drain.
 type Holder struct {
-	mu      sync.Mutex // guards all below, and the counts of every entry
+	started time.Time // uses count their beginnings from here: that costs less than the time of day
+
+	mu      sync.Mutex // guards all below, and every entry and use
 	live    *entry
 	retired []*entry
 	closed  bool
@@ -24,49 +29,105 @@ type Holder struct {
 }
 
 type entry struct {
-	snapshot *Snapshot
-	holders  int
-	retired  time.Time       // zero while live
-	expiry   context.Context // ends with ErrDrained
-	expire   context.CancelCauseFunc
-	timer    *time.Timer
+	snapshot    *Snapshot
+	first, last *use // who holds it, oldest first
+	holders     int
+	retired     time.Time       // zero while live
+	expiry      context.Context // ends with ErrDrained
+	expire      context.CancelCauseFunc
+	timer       *time.Timer
+}
+
+// use is one holder of an entry.
+type use struct {
+	holder     *Holder
+	entry      *entry // nil once released
+	prev, next *use
+	who        string
+	since      time.Duration // after Holder.started
 }
 
 // Lease is one use of a generation.
 type Lease struct {
 	*Snapshot
-	// Expiry ends, with cause ErrDrained, when the generation's drain timeout ends: what
-	// still runs on it is to be canceled.
+	// Expiry ends, with ErrDrained in its cause, when the generation's drain timeout ends:
+	// what still runs on it is to be canceled.
 	Expiry context.Context
+
+	use *use
+}
+
+// Note says what the lease is held for now, in place of what was said before: "run run_x
+// of agent a, tool t". Status shows it while the generation drains.
+func (l Lease) Note(who string) {
+	l.use.holder.mu.Lock()
+	defer l.use.holder.mu.Unlock()
+	l.use.who = who
+}
+
+// Retain holds the lease's generation once more, for who. Call it while the lease is held;
+// release as that of Acquire.
+func (l Lease) Retain(who string) (release func()) {
+	h := l.use.holder
+	u := &use{holder: h, who: who, since: time.Since(h.started)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.use.entry == nil {
+		panic("snapshot: a lease was retained after its release")
+	}
+	h.hold(l.use.entry, u)
+	return u.release
 }
 
 // Draining describes a retired generation that is still held.
 type Draining struct {
 	Generation int64     `json:"generation"`
-	Holders    int       `json:"holders"`
-	Since      time.Time `json:"since"`
+	Since      time.Time `json:"since"` // when it was replaced
+	// Holders are those that hold it, oldest first, at most 20 of Count.
+	Holders []Holding `json:"holders"`
+	Count   int       `json:"count"`
+}
+
+// Holding is one holder of a generation.
+type Holding struct {
+	Who   string    `json:"who"` // empty: it did not say
+	Since time.Time `json:"since"`
 }
 
 // NewHolder makes an empty holder.
 func NewHolder() *Holder {
-	h := &Holder{}
+	h := &Holder{started: time.Now()}
 	h.drained = sync.NewCond(&h.mu)
 	return h
 }
 
-// Acquire takes the live generation. release must be called exactly once; further
-// calls do nothing. Before the first Swap and after Close the error is
-// fault.Unavailable.
-func (h *Holder) Acquire() (lease Lease, release func(), err error) {
+// Acquire is AcquireFor nobody in particular.
+func (h *Holder) Acquire() (lease Lease, release func(), err error) { return h.AcquireFor("") }
+
+// AcquireFor takes the live generation and notes for whom. release must be called
+// exactly once; further calls do nothing. Before the first Swap and after Close the
+// error is fault.Unavailable.
+func (h *Holder) AcquireFor(who string) (lease Lease, release func(), err error) {
+	u := &use{holder: h, who: who, since: time.Since(h.started)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.live == nil || h.closed {
 		return Lease{}, func() {}, fault.New(fault.Unavailable, "no generation is live: the server is starting or stopping")
 	}
-	e := h.live
+	h.hold(h.live, u)
+	return Lease{h.live.snapshot, h.live.expiry, u}, u.release, nil
+}
+
+// hold adds a use of e. Needs mu.
+func (h *Holder) hold(e *entry, u *use) {
+	u.entry, u.prev = e, e.last
+	if e.last == nil {
+		e.first = u
+	} else {
+		e.last.next = u
+	}
+	e.last = u
 	e.holders++
-	var once sync.Once
-	return Lease{e.snapshot, e.expiry}, func() { once.Do(func() { h.release(e) }) }, nil
 }
 
 // Number is the live generation's number, 0 if there is none.
@@ -105,22 +166,44 @@ func (h *Holder) retire(e *entry, drain time.Duration) bool {
 		return true
 	}
 	if drain > 0 {
-		e.timer = time.AfterFunc(drain, func() { e.expire(ErrDrained) })
+		cause := fault.Wrap(fault.Canceled, ErrDrained, "generation %d was replaced, and the time that runtime.drain_timeout gives it (%s) ended", e.snapshot.Number, drain)
+		e.timer = time.AfterFunc(drain, func() { e.expire(cause) })
 	}
 	return false
 }
 
-func (h *Holder) release(e *entry) {
+// release ends the use. The last one of a retired generation closes it.
+func (u *use) release() {
+	h := u.holder
 	h.mu.Lock()
+	e := u.entry
+	last := e != nil && h.drop(u)
+	h.mu.Unlock()
+	if last {
+		h.finish(e)
+	}
+}
+
+// drop takes u out of its entry and says whether that is to be finished. Needs mu.
+func (h *Holder) drop(u *use) bool {
+	e := u.entry
+	if u.prev == nil {
+		e.first = u.next
+	} else {
+		u.prev.next = u.next
+	}
+	if u.next == nil {
+		e.last = u.prev
+	} else {
+		u.next.prev = u.prev
+	}
+	u.entry, u.prev, u.next = nil, nil, nil
 	e.holders--
 	last := e.holders == 0 && !e.retired.IsZero()
 	if last && e.timer != nil {
 		e.timer.Stop()
 	}
-	h.mu.Unlock()
-	if last {
-		h.finish(e)
-	}
+	return last
 }
 
 // finish closes a retired generation that nobody holds.
@@ -142,7 +225,16 @@ func (h *Holder) Draining() []Draining {
 	defer h.mu.Unlock()
 	out := make([]Draining, 0, len(h.retired))
 	for _, e := range h.retired {
-		out = append(out, Draining{e.snapshot.Number, e.holders, e.retired})
+		out = append(out, Draining{e.snapshot.Number, e.retired, h.holdings(e), e.holders})
+	}
+	return out
+}
+
+// holdings describes the oldest holders of e. Needs mu.
+func (h *Holder) holdings(e *entry) []Holding {
+	out := make([]Holding, 0, min(e.holders, maxHolders))
+	for u := e.first; u != nil && len(out) < maxHolders; u = u.next {
+		out = append(out, Holding{u.who, h.started.Add(u.since)})
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package snapshot_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -36,7 +38,7 @@ func TestRetiredGenerationClosesAfterItsLastRelease(t *testing.T) {
 	_, second, _ := h.Acquire()
 	h.Swap(&snapshot.Snapshot{Number: 2}, 0)
 
-	if d := h.Draining(); len(d) != 1 || d[0].Generation != 1 || d[0].Holders != 2 {
+	if d := h.Draining(); len(d) != 1 || d[0].Generation != 1 || d[0].Count != 2 {
 		t.Errorf("Draining() = %+v, want generation 1 with 2 holders", d)
 	}
 	first()
@@ -228,4 +230,137 @@ func TestCloseWaitsForASwapThatCloses(t *testing.T) {
 			t.Error("the first generation is not closed")
 		}
 	})
+}
+
+// TestDrainingSaysWho lists the holders of a retired generation, oldest first.
+func TestDrainingSaysWho(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := snapshot.NewHolder()
+		begin := time.Now()
+		h.Swap(&snapshot.Snapshot{Number: 1}, 0)
+		first, releaseFirst, _ := h.AcquireFor("run r1")
+		time.Sleep(time.Second)
+		second, releaseSecond, _ := h.AcquireFor("run r2")
+		_, releaseThird, _ := h.Acquire()
+		time.Sleep(time.Second)
+		h.Swap(&snapshot.Snapshot{Number: 2}, 0)
+		first.Note("run r1, tool t")
+		leave := second.Retain("handler of t")
+		releaseSecond()
+		want := []snapshot.Draining{{
+			Generation: 1, Since: begin.Add(2 * time.Second), Count: 3, Holders: []snapshot.Holding{
+				{Who: "run r1, tool t", Since: begin}, {Who: "", Since: begin.Add(time.Second)}, {Who: "handler of t", Since: begin.Add(2 * time.Second)},
+			},
+		}}
+		if diff := cmp.Diff(want, h.Draining()); diff != "" {
+			t.Errorf("Draining() (-want +got):\n%s", diff)
+		}
+		for _, release := range []func(){releaseFirst, releaseThird, leave, leave} {
+			release()
+		}
+		if d := h.Draining(); len(d) != 0 {
+			t.Errorf("after the last release: %+v", d)
+		}
+	})
+}
+
+// TestDrainingIsBounded lists the oldest holders and counts all.
+func TestDrainingIsBounded(t *testing.T) {
+	h := snapshot.NewHolder()
+	h.Swap(&snapshot.Snapshot{Number: 1}, 0)
+	for i := range 50 {
+		_, release, _ := h.AcquireFor(fmt.Sprint(i))
+		defer release()
+	}
+	h.Swap(&snapshot.Snapshot{Number: 2}, 0)
+	d := h.Draining()
+	if len(d) != 1 || d[0].Count != 50 || len(d[0].Holders) != 20 || d[0].Holders[0].Who != "0" || d[0].Holders[19].Who != "19" {
+		t.Errorf("Draining() = %+v", d)
+	}
+}
+
+// TestRetainKeepsTheGeneration after the lease that it was made from.
+func TestRetainKeepsTheGeneration(t *testing.T) {
+	h := snapshot.NewHolder()
+	closed := false
+	h.Swap(&snapshot.Snapshot{Number: 1, Close: func() { closed = true }}, 0)
+	lease, release, _ := h.AcquireFor("run")
+	leave := lease.Retain("handler")
+	release()
+	h.Swap(&snapshot.Snapshot{Number: 2}, 0)
+	if closed {
+		t.Error("closed while retained")
+	}
+	lease.Note("late") // of a released lease: it says nothing to anybody
+	leave()
+	if !closed {
+		t.Error("not closed after the last release")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a released lease was retained")
+		}
+	}()
+	lease.Retain("too late")
+}
+
+// TestHammerLabels takes, retains, labels and releases in any order while generations are
+// swapped and listed: nothing is lost, and nothing stays.
+func TestHammerLabels(t *testing.T) {
+	const swaps = 2_000
+	h := snapshot.NewHolder()
+	closed := make([]atomic.Bool, swaps+1)
+	next := func(n int64) *snapshot.Snapshot {
+		return &snapshot.Snapshot{Number: n, Close: func() { closed[n].Store(true) }}
+	}
+	h.Swap(next(0), 0)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for worker := range 2 * runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 1))
+			var held []func()
+			defer func() {
+				for _, release := range held {
+					release()
+				}
+			}()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				lease, release, err := h.AcquireFor("run")
+				if err != nil {
+					t.Errorf("acquire: %v", err)
+					return
+				}
+				held = append(held, lease.Retain("handler"), release)
+				lease.Note("run, tool")
+				if closed[lease.Number].Load() {
+					t.Errorf("generation %d closed while held", lease.Number)
+				}
+				for len(held) > 30 {
+					i := r.IntN(len(held))
+					held[i]()
+					held = append(held[:i], held[i+1:]...)
+				}
+			}
+		})
+	}
+	for n := int64(1); n <= swaps; n++ {
+		h.Swap(next(n), 0)
+		for _, d := range h.Draining() {
+			if len(d.Holders) != min(d.Count, 20) {
+				t.Fatalf("generation %d: %d of %d holders listed", d.Generation, len(d.Holders), d.Count)
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if d := h.Draining(); len(d) != 0 {
+		t.Errorf("draining after all was released: %+v", d)
+	}
+	h.Close()
 }

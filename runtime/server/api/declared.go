@@ -95,7 +95,7 @@ func rowOf(ag *snapshot.Agent) agentRow {
 }
 
 func (h *handler) listAgents(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ type agentDetail struct {
 }
 
 func (h *handler) getAgent(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ type definition struct {
 }
 
 func (h *handler) agentTools(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ type memberRow struct {
 }
 
 func (h *handler) listToolsets(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (h *handler) why(w http.ResponseWriter, r *http.Request) error {
 	if err := q.Err(); err != nil {
 		return err
 	}
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}

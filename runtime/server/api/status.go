@@ -76,8 +76,8 @@ type CheckStatus struct {
 	Error string     `json:"error,omitempty"`
 }
 
-func (h *handler) status(w http.ResponseWriter, _ *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+func (h *handler) status(w http.ResponseWriter, r *http.Request) error {
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}

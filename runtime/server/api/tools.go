@@ -2,9 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/agent"
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -16,6 +16,9 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
+
+// maxShownName bounds what status shows of a name that a caller made up.
+const maxShownName = 64
 
 func (h *handler) toolRoutes() []route.Route {
 	return []route.Route{
@@ -61,7 +64,7 @@ func toolRowOf(t *registry.Tool) toolRow {
 }
 
 func (h *handler) listTools(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ type checkRow struct {
 }
 
 func (h *handler) getTool(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -159,13 +162,12 @@ func (h *handler) callTool(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	lease, release, err := h.Holder.Acquire()
+	p, name := principal.From(r.Context()), tool.Name(r.PathValue("tool"))
+	lease, release, err := h.Holder.AcquireFor(fmt.Sprintf("call of tool %q by %s", fault.Cut(string(name), maxShownName), p.Name))
 	if err != nil {
 		return err
 	}
-	hold := &hold{users: 1, release: release}
-	defer hold.leave()
-	p, name := principal.From(r.Context()), tool.Name(r.PathValue("tool"))
+	defer release()
 	view, err := viewFor(lease.Snapshot, p, name, body.Agent)
 	if err != nil {
 		return err
@@ -173,7 +175,7 @@ func (h *handler) callTool(w http.ResponseWriter, r *http.Request) error {
 	id := newID("call")
 	out := h.Dispatch.Dispatch(r.Context(), dispatch.Request{
 		View: view, Call: chat.Call{ID: id, Name: string(name), Arguments: arguments}, Agent: view.Agent(),
-		Step: id, Principal: p, Generation: lease.Number, Retain: hold.enter,
+		Step: id, Principal: p, Generation: lease.Number, Retain: lease.Retain,
 	})
 	answer := callAnswer{
 		Tool: out.Tool, Agent: view.Agent(), Failed: out.Failed, Result: json.RawMessage(out.Content),
@@ -215,28 +217,4 @@ func viewFor(s *snapshot.Snapshot, p principal.Principal, name tool.Name, agentN
 		return nil, noTool(name)
 	}
 	return s.Registry.View(registry.ViewSpec{Tools: s.Config.Reach(name)})
-}
-
-// hold keeps a generation for all that use it in one call.
-type hold struct {
-	mu      sync.Mutex // guards users
-	users   int
-	release func()
-}
-
-func (h *hold) enter() (leave func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.users++
-	return sync.OnceFunc(h.leave)
-}
-
-func (h *hold) leave() {
-	h.mu.Lock()
-	h.users--
-	last := h.users == 0
-	h.mu.Unlock()
-	if last {
-		h.release()
-	}
 }

@@ -42,7 +42,7 @@ func (h *handler) complete(w http.ResponseWriter, r *http.Request) error {
 
 // checkAgent finds faults of the request that only the agent shows.
 func (h *handler) checkAgent(ctx context.Context, q *request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor("checking a request")
 	if err != nil {
 		return err
 	}

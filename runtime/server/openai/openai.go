@@ -85,7 +85,7 @@ func rowOf(s *snapshot.Snapshot, name string) modelRow {
 }
 
 func (h *handler) listModels(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (h *handler) listModels(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *handler) getModel(w http.ResponseWriter, r *http.Request) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor(r.Pattern)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (h *handler) startBranch(ctx context.Context, t agent.Turn, s session.Sessi
 }
 
 func (h *handler) mayUse(t agent.Turn) error {
-	lease, release, err := h.Holder.Acquire()
+	lease, release, err := h.Holder.AcquireFor("checking a request")
 	if err != nil {
 		return err
 	}
