@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
 )
 
 const secretText = "hunter2-of-the-test"
@@ -216,4 +217,18 @@ func TestServeAndStop(t *testing.T) {
 		t.Errorf("log:\n%s", text)
 	}
 	openAndClose(t, Options{ConfigDir: s.Paths().ConfigDir})
+}
+
+// TestStateSaysHowSafelyItIsWritten reads the setting as it is documented.
+func TestStateSaysHowSafelyItIsWritten(t *testing.T) {
+	dir := lifeProject(t)
+	for state, want := range map[string]sqlite.Synchronous{
+		"x": sqlite.Full, "x?synchronous=full": sqlite.Full, "x?synchronous=normal": sqlite.Normal, "x?synchronous=NORMAL": sqlite.Normal,
+		"x?synchronous=off": "", "x?sync=full": "",
+	} {
+		_, got, err := Locate(dir, nil, state)
+		if got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v; want %q", state, got, err, want)
+		}
+	}
 }

@@ -57,10 +57,10 @@ func parseSynchronous(query string) (sqlite.Synchronous, error) {
 			return "", fault.New(fault.Invalid, "--state: unknown option %q: only synchronous can be set", key)
 		}
 	}
-	switch v := sqlite.Synchronous(values.Get("synchronous")); v {
+	switch v := sqlite.Synchronous(strings.ToUpper(values.Get("synchronous"))); v {
 	case sqlite.Full, sqlite.Normal:
 		return v, nil
 	default:
-		return "", fault.New(fault.Invalid, "--state: synchronous is full or normal, not %q", v)
+		return "", fault.New(fault.Invalid, "--state: synchronous is full or normal, not %q", values.Get("synchronous"))
 	}
 }
