@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -20,16 +21,18 @@ const (
 	// maxInput bounds one input in bytes, so that a file which grows without end cannot
 	// take the memory of the process.
 	maxInput = 256 << 20
-	// racyWindow is how much older than its last read a file's timestamps must be before
-	// they prove that it did not change since: clocks of file systems are coarse.
+	// racyWindow is for how long a file must have had the same timestamps before they
+	// prove that it did not change since: clocks of file systems are coarse.
 	racyWindow = 2 * time.Second
 )
 
 // file is what a path held when it was last looked at. It is immutable.
 type file struct {
 	sig     signature
-	written time.Time // the last change known of when the bytes had been read
 	read    time.Time // taken before the file was opened
+	since   time.Time // the first read that saw this signature
+	written time.Time // when it was changed last, by its file system's clock; zero: not known
+	arrived time.Time // the first look that saw this content, or this absence
 	content []byte
 	digest  string // hex sha256 of content; empty if err is set
 	err     error  // fs.ErrNotExist for an absent file, else why it cannot be read
@@ -48,9 +51,20 @@ func (f *file) version() string {
 	return f.digest
 }
 
-// settled says that equal timestamps prove equal content.
+// settled says that an equal signature proves equal content. It compares our own clock
+// with itself, and not with that of a file system, which may be another machine's.
 func (f *file) settled() bool {
-	return f.err == nil && f.read.Sub(f.sig.latest()) >= racyWindow
+	return f.err == nil && f.sig.proves() && f.read.Sub(f.since) >= racyWindow
+}
+
+// age is for how long the file has been as it is. What a poll finds may come from a
+// file system whose clock is not ours: it is then as old as our knowledge of it.
+func (f *file) age(trigger string) time.Duration {
+	known, age := time.Since(f.arrived), time.Since(f.written)
+	if f.written.IsZero() || age < -time.Second || trigger == TriggerPoll && known < age {
+		return known
+	}
+	return age
 }
 
 // disk remembers what was last read of each path, so that what did not change is not
@@ -95,27 +109,56 @@ func (d *disk) keep(paths []string) {
 func examine(path string, before *file) *file {
 	now := time.Now()
 	info, err := os.Stat(path)
-	if err != nil {
-		return &file{err: absence(err)}
-	}
-	if !info.Mode().IsRegular() {
-		return &file{err: fmt.Errorf("%s is not a regular file", path)}
-	}
-	if before != nil && before.settled() && before.sig == signatureOf(info) {
+	if err == nil && before != nil && before.settled() && before.sig == signatureOf(info) {
 		return before
 	}
-	next, err := readFile(path)
+	next := &file{}
+	switch {
+	case err != nil:
+		next.err = absence(err)
+	case !info.Mode().IsRegular():
+		next.err = notRegular(path)
+	default:
+		next = readFile(path)
+	}
+	if next.absent() {
+		next.written = removed(path)
+	}
+	next.read, next.since, next.arrived = now, now, now
+	return next.after(before)
+}
+
+// after takes over from the look before what is still so.
+func (f *file) after(before *file) *file {
+	same := before != nil && f.err == nil && before.err == nil && bytes.Equal(before.content, f.content)
+	if f.err == nil && same {
+		f.content, f.digest = before.content, before.digest
+	} else if f.err == nil {
+		sum := sha256.Sum256(f.content)
+		f.digest = hex.EncodeToString(sum[:])
+	}
+	if before == nil {
+		return f
+	}
+	if same || f.absent() && before.absent() {
+		f.arrived = before.arrived
+	}
+	if same && f.sig == before.sig {
+		f.since = before.since
+	}
+	return f
+}
+
+func notRegular(path string) error { return fmt.Errorf("%s is not a regular file", path) }
+
+// removed is when an entry of the directory was changed last, of which one may be the
+// removal of path.
+func removed(path string) time.Time {
+	info, err := os.Stat(filepath.Dir(path))
 	if err != nil {
-		return &file{err: absence(err)}
+		return time.Time{}
 	}
-	next.read = now
-	if before != nil && before.err == nil && bytes.Equal(before.content, next.content) {
-		next.content, next.digest = before.content, before.digest
-		return next
-	}
-	sum := sha256.Sum256(next.content)
-	next.digest = hex.EncodeToString(sum[:])
-	return next
+	return signatureOf(info).latest()
 }
 
 // absence makes one error of all the ways in which there is no file: the path leads
@@ -128,34 +171,47 @@ func absence(err error) error {
 }
 
 // readFile reads path and the signature of what was opened, taken before the bytes,
-// so that a write in between shows.
-func readFile(path string) (*file, error) {
-	f, err := os.Open(path) //nolint:gosec // the language decides which paths are read
+// so that a write in between shows. Opening does not wait for the other end of a pipe
+// that has taken the place of the file meanwhile.
+func readFile(path string) *file {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the language decides which paths are read
 	if err != nil {
-		return nil, err
+		return &file{err: absence(err)}
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		return nil, err
+	if err == nil && !info.Mode().IsRegular() {
+		err = notRegular(path)
 	}
-	tooLarge := fmt.Errorf("%s is over %d MiB, the limit for one input", path, maxInput>>20)
-	if info.Size() > maxInput {
+	if err != nil {
+		return &file{err: err}
+	}
+	content, err := readAll(f, info.Size())
+	if err != nil {
+		return &file{err: err}
+	}
+	after, err := f.Stat() // the bytes may be of a write that began after the first look
+	if err != nil {
+		return &file{err: err}
+	}
+	return &file{sig: signatureOf(info), written: signatureOf(after).latest(), content: content}
+}
+
+// readAll reads a file that says to have size bytes.
+func readAll(f *os.File, size int64) ([]byte, error) {
+	tooLarge := fmt.Errorf("%s is over %d MiB, the limit for one input", f.Name(), maxInput>>20)
+	if size > maxInput {
 		return nil, tooLarge
 	}
 	var buf bytes.Buffer
-	buf.Grow(int(info.Size()) + bytes.MinRead)
+	buf.Grow(int(size) + bytes.MinRead)
 	if _, err := io.Copy(&buf, io.LimitReader(f, maxInput+1)); err != nil {
 		return nil, err
 	}
 	if buf.Len() > maxInput {
 		return nil, tooLarge
 	}
-	after, err := f.Stat() // the bytes may be of a write that began after the first look
-	if err != nil {
-		return nil, err
-	}
-	return &file{sig: signatureOf(info), written: signatureOf(after).latest(), content: buf.Bytes()}, nil
+	return buf.Bytes(), nil
 }
 
 // view is the disk at the time of one candidate: every path is looked at once and

@@ -203,7 +203,7 @@ func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Out
 
 func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Outcome, error) {
 	begin := time.Now()
-	v, err := r.look(ctx, trigger)
+	v, err := r.look(ctx, trigger, begin)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -223,49 +223,6 @@ func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Ou
 		return out, fault.New(fault.Invalid, "the configuration has errors: nothing is live")
 	}
 	return out, nil
-}
-
-// look sees the disk as it is. When nobody asked for it right now, a file that was
-// written a moment ago may be in the middle of that, emptied and not yet filled: it is
-// looked at again, for MaxWait at most.
-func (r *Reloader) look(ctx context.Context, trigger string) (*view, error) {
-	begin := time.Now()
-	for {
-		v := r.disk.view(r.o.Load.Paths.ConfigDir)
-		if explicit(trigger) || time.Since(begin) > r.o.MaxWait || !r.moving(v) {
-			return v, nil
-		}
-		select {
-		case <-time.After(r.o.Quiet):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// moving says that some change is younger than the quiet time, or, where it emptied a
-// file, than MaxWait: that is how most programs begin to write one. Times well in the
-// future are another clock's and prove nothing.
-func (r *Reloader) moving(v *view) bool {
-	r.mu.Lock()
-	l, tracked := r.live, r.tracked
-	r.mu.Unlock()
-	if l.config == nil {
-		return false
-	}
-	for path := range l.changes(v, tracked) {
-		f, quiet := v.look(path), r.o.Quiet
-		if f.err != nil {
-			continue
-		}
-		if len(f.content) == 0 {
-			quiet = r.o.MaxWait
-		}
-		if age := time.Since(f.written); age > -time.Second && age < quiet {
-			return true
-		}
-	}
-	return false
 }
 
 // idle says that there is nothing to do: nothing changed since the last candidate, and

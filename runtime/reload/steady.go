@@ -1,0 +1,66 @@
+package reload
+
+import (
+	"bytes"
+	"context"
+	"time"
+)
+
+// look sees the disk as it is. When nobody asked for it right now, a file that was
+// written a moment ago may be in the middle of that: it is looked at again, until it is
+// left alone or MaxWait has passed since begin. One that looks cut off gets as much
+// again: it is worth more than to be in time.
+func (r *Reloader) look(ctx context.Context, trigger string, begin time.Time) (*view, error) {
+	for {
+		v := r.disk.view(r.o.Load.Paths.ConfigDir)
+		if explicit(trigger) {
+			return v, nil
+		}
+		busy, cut := r.moving(v, trigger)
+		waited := time.Since(begin)
+		if (!busy || waited >= r.o.MaxWait) && (!cut || waited >= 2*r.o.MaxWait) {
+			return v, nil
+		}
+		select {
+		case <-time.After(r.o.Quiet):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// moving says that some change is younger than the quiet time, so that more may follow;
+// cut that one is younger than MaxWait and looks like the beginning of a file: most
+// programs empty a file and then write it.
+func (r *Reloader) moving(v *view, trigger string) (busy, cut bool) {
+	r.mu.Lock()
+	l, tracked, tried := r.live, r.tracked, r.tried
+	r.mu.Unlock()
+	if l.config == nil {
+		return false, false
+	}
+	for path := range l.changes(v, tracked) {
+		f := v.look(path)
+		if was, ok := tried[path]; ok && was == f.version() || f.err != nil && !f.absent() {
+			continue
+		}
+		age := f.age(trigger)
+		busy = busy || age < r.o.Quiet
+		cut = cut || age < r.o.MaxWait && l.cut(path, f)
+	}
+	return busy, cut
+}
+
+// cut says that the file holds the beginning of what is live and no more, or ends in
+// the middle of a line where the live one did not.
+func (l *live) cut(path string, f *file) bool {
+	if f.absent() {
+		return false
+	}
+	in, ok := l.content(path)
+	if !ok {
+		return len(f.content) == 0
+	}
+	newline := []byte("\n")
+	return bytes.HasPrefix(in.Content, f.content) || bytes.HasSuffix(in.Content, newline) && !bytes.HasSuffix(f.content, newline)
+}
