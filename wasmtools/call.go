@@ -78,6 +78,9 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	defer leave()
+	if err := tc.Allowed(); err != nil { // the wait may have been long
+		return tool.Result{}, err
+	}
 	c := newCall(ctx, t, t.module.program)
 	c.id, c.owner, c.audit.of = tc.ID, tc.Principal.Name, tc
 	c.log = t.log.With("call", tc.ID)

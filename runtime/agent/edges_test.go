@@ -146,7 +146,7 @@ func TestToolRemovedBetweenOfferAndCall(t *testing.T) {
 		t.Errorf("outcome = %+v, calls %q", o, rec.calls)
 	}
 	result := w.messages(r.Session)[2]
-	if !strings.Contains(result.Content, `"unavailable"`) || !strings.Contains(result.Content, "generation 1") || !result.Failed {
+	if !strings.Contains(result.Content, `"unavailable"`) || !strings.Contains(result.Content, "removed in generation 2") || !result.Failed {
 		t.Errorf("result = %+v", result)
 	}
 	w.tools["look"] = look

@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/tool"
@@ -111,7 +112,7 @@ func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref c
 	defer t.doingTool(h, name)()
 	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
 		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
-		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.stillOffered,
+		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.allowed,
 		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.Retain, Watch: watch{t, p.Generation},
 	})
 }
@@ -125,22 +126,8 @@ func refused(call chat.Call, err error) dispatch.Outcome {
 	return dispatch.Outcome{Tool: tool.Name(call.Name), Content: string(fault.ToolJSON(err)), Failed: true, Kind: fault.KindOf(err)}
 }
 
-// stillOffered says whether the live generation gives the agent the tool: removal is
-// immediate, also for a turn that was offered it.
-func (t *turn) stillOffered(name tool.Name) bool {
-	lease, release, err := t.o.Holder.AcquireFor("checking a call")
-	if err != nil {
-		// Stopping: calls under way finish on the generation they have.
-		return true
-	}
-	defer release()
-	ag, ok := lease.Agents[t.Agent]
-	if !ok {
-		return false
-	}
-	_, ok = ag.View.Lookup(name)
-	return ok
-}
+// allowed refuses what the live generation took away: also from a turn that was offered it.
+func (t *turn) allowed(called *registry.Tool) error { return t.o.Holder.Allows(t.Agent, called) }
 
 func (t *turn) commitResult(ctx context.Context, p prepared, step string, call chat.Call, o dispatch.Outcome) (ran, error) {
 	row := session.Message{Run: t.run.ID, Step: step, Generation: p.Generation, Message: chat.Message{

@@ -28,7 +28,7 @@ func benchDispatcher(tb testing.TB) (*dispatch.Dispatcher, dispatch.Request, *re
 	result := tool.Result{JSON: json.RawMessage(`{"ok":true}`)}
 	x := newTool(tb, "get_weather", benchSchema, func(context.Context, *tool.Call) (tool.Result, error) { return result, nil })
 	r := request(viewOf(tb, x), "get_weather", benchArguments)
-	r.Live = func(tool.Name) bool { return true }
+	r.Live = func(*registry.Tool) error { return nil }
 	return dispatch.New(dispatch.Options{Log: slog.New(slog.DiscardHandler)}), r, x
 }
 

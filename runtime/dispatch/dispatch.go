@@ -11,7 +11,8 @@
 // Dispatch always returns exactly one Outcome whose Content is valid JSON and valid
 // UTF-8, whatever a handler does: it may panic, hang, or answer with megabytes of
 // rubbish. A handler sees only arguments that satisfy its schema. A name is never
-// repaired into another tool's. A handler that ignores the end of its time is left
+// repaired into another tool's. What the live generation took away is refused, however
+// long the call waited for its turn. A handler that ignores the end of its time is left
 // behind, counted, and cannot change the outcome.
 //
 // # Calls below calls
@@ -93,9 +94,10 @@ type Request struct {
 	Step       string // of the run; with it, what makes the call repeatable
 	Principal  principal.Principal
 	Generation int64
-	// Live says whether the live generation still offers the tool to the agent; nil:
-	// it does.
-	Live func(tool.Name) bool
+	// Live says, with an error for the model, that the live generation does not let the
+	// agent call the tool any more as it was offered. It is asked for every call, also below
+	// others, first and again after every wait; nil: all may be called.
+	Live func(*registry.Tool) error
 	// MaxChars lowers the tool's own bound on its result; 0: it does not.
 	MaxChars int
 	// Retain keeps the generation open for a handler that is left behind, described by who;
@@ -158,7 +160,7 @@ func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool) Outc
 
 // prepare makes the validated call.
 func prepare(r *Request, t *registry.Tool) (*tool.Call, error) {
-	if err := offered(r, t); err != nil {
+	if err := allowed(r, t); err != nil {
 		return nil, err
 	}
 	if r.Call.Malformed {
@@ -175,12 +177,12 @@ func prepare(r *Request, t *registry.Tool) (*tool.Call, error) {
 	}, nil
 }
 
-// offered refuses a tool that was removed since the model was told of it.
-func offered(r *Request, t *registry.Tool) error {
-	if r.Live == nil || r.Live(t.Name) {
+// allowed refuses a tool that was taken away since the model was told of it.
+func allowed(r *Request, t *registry.Tool) error {
+	if r.Live == nil {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "the tool %q, offered in generation %d, has been removed since: the call was not run; go on without it", t.Name, r.Generation)
+	return r.Live(t)
 }
 
 // failed is the outcome of a call that ended with err.

@@ -168,11 +168,11 @@ func TestRefused(t *testing.T) {
 		return tool.Result{}, nil
 	}
 	v := viewOf(t, newTool(t, "get_weather", citySchema, handler))
-	gone := func(tool.Name) bool { return false }
+	gone := func(*registry.Tool) error { return fault.New(fault.Unavailable, "removed in generation 9") }
 	for _, test := range []struct {
 		name    string
 		call    chat.Call
-		live    func(tool.Name) bool
+		live    func(*registry.Tool) error
 		kind    string
 		message string
 	}{
@@ -182,7 +182,7 @@ func TestRefused(t *testing.T) {
 		{"missing", chat.Call{Name: "get_weather"}, nil, "invalid", "city: required"},
 		{"cut off", chat.Call{Name: "get_weather", Arguments: `{"city":"Os`}, nil, "invalid", "cut off"},
 		{"stream ended inside", chat.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`, Malformed: true}, nil, "invalid", "cut off"},
-		{"removed", chat.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`}, gone, "unavailable", "offered in generation 7, has been removed"},
+		{"removed", chat.Call{Name: "get_weather", Arguments: `{"city":"Oslo"}`}, gone, "unavailable", "removed in generation 9"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := request(v, "", "")

@@ -38,9 +38,17 @@ type host struct {
 
 	made  atomic.Int64 // calls
 	taint atomic.Bool  // a result from outside reached the handler
+
+	mu      sync.Mutex // guards below
+	calls   int        // under way
+	over    bool       // the handler has returned
+	returns sync.Cond  // signalled when calls is 0 again; its lock is mu
 }
 
-var _ tool.Host = (*host)(nil)
+var (
+	_ tool.Host    = (*host)(nil)
+	_ tool.Allower = (*host)(nil)
+)
 
 // host gives the call of s its host, and puts it in.
 func (d *Dispatcher) host(ctx context.Context, s *station) *host {
@@ -49,12 +57,51 @@ func (d *Dispatcher) host(ctx context.Context, s *station) *host {
 	if up := s.request.under; up != nil {
 		h.pace = up.pace
 	}
+	h.returns.L = &h.mu
 	s.call.Host = h
 	return h
 }
 
+// enter counts a call that the handler makes; false once it has returned.
+func (h *host) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.calls++
+	}
+	return !h.over
+}
+
+func (h *host) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls--; h.calls == 0 {
+		h.returns.Broadcast()
+	}
+}
+
+// end serves the handler no more. Calls that it made on goroutines of its own, and did not
+// wait for, are ended and waited for: they are part of the call, and what they run on is
+// held no longer than that.
+func (h *host) end() {
+	h.close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	for h.calls > 0 {
+		h.returns.Wait()
+	}
+}
+
+// Allowed implements tool.Allower.
+func (h *host) Allowed() error { return allowed(h.station.request, h.station.tool) }
+
 // Invoke implements tool.Host.
 func (h *host) Invoke(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	if !h.enter() {
+		return tool.Result{}, fault.New(fault.Canceled, "the call above it has ended: the call was not run")
+	}
+	defer h.leave()
 	ctx, end := h.within(ctx)
 	defer end()
 	t, call, r, err := h.below(in)

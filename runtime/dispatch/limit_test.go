@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -193,7 +194,12 @@ func TestRemovedWhileWaiting(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() {
 			r := request(v, "x", `{}`)
-			r.Live = func(tool.Name) bool { return !gone.Load() }
+			r.Live = func(*registry.Tool) error {
+				if gone.Load() {
+					return fault.New(fault.Unavailable, "removed in generation 2")
+				}
+				return nil
+			}
 			second = d.Dispatch(t.Context(), r)
 		})
 		synctest.Wait()

@@ -39,8 +39,8 @@ func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, 
 	case err != nil:
 		return tool.Result{}, false, refusal(ctx, t)
 	}
-	// The wait may have been long enough for the tool to be removed.
-	if err := offered(r, t); err != nil {
+	// The wait may have been long enough for the tool to be taken away.
+	if err := allowed(r, t); err != nil {
 		return tool.Result{}, false, err
 	}
 	ran = true
@@ -118,8 +118,7 @@ func (d *Dispatcher) call(ctx context.Context, s *station) (tool.Result, error) 
 	host := d.host(ctx, s)
 	go func() {
 		defer s.place.free()
-		defer host.close()
-		d.handle(host.ctx, s.tool, s.call, done)
+		d.handle(host, done)
 	}()
 	select {
 	case a := <-done:
@@ -139,7 +138,8 @@ func (d *Dispatcher) call(ctx context.Context, s *station) (tool.Result, error) 
 
 // handle calls the handler and always sends exactly one answer: also when it panics,
 // or ends its goroutine.
-func (d *Dispatcher) handle(ctx context.Context, t *registry.Tool, call *tool.Call, done chan<- answer) {
+func (d *Dispatcher) handle(h *host, done chan<- answer) {
+	t, call := h.station.tool, h.station.call
 	broken := answer{err: fault.New(fault.Internal, "the tool %q stopped with an internal error%s", t.Name, unknown(t))}
 	a, returned := broken, false
 	defer func() {
@@ -147,9 +147,10 @@ func (d *Dispatcher) handle(ctx context.Context, t *registry.Tool, call *tool.Ca
 			a = broken
 			d.o.Log.Error("tool handler panicked", "tool", string(t.Name), "run", call.Run, "panic", p, "stack", string(debug.Stack()))
 		}
+		h.end()
 		done <- a
 	}()
-	a.result, a.err = t.Handler.Call(ctx, call)
+	a.result, a.err = t.Handler.Call(h.ctx, call)
 	returned = true
 }
 

@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 func TestPanicBesideHandler(t *testing.T) {
 	d := New(Options{Log: slog.New(slog.DiscardHandler)})
 	x := &registry.Tool{Name: "x", Limits: tool.Limits{Concurrency: 1}, Handler: tool.HandlerFunc(func(context.Context, *tool.Call) (tool.Result, error) { return tool.Result{}, nil })}
-	r := &Request{Live: func(tool.Name) bool { panic("boom") }}
+	r := &Request{Live: func(*registry.Tool) error { panic("boom") }}
 	func() {
 		defer func() { _ = recover() }()
 		_, _, _ = d.limited(t.Context(), r, x, &tool.Call{})

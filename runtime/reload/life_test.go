@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
-	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 // withParam declares a tool with one required argument.
@@ -28,10 +28,7 @@ func calling(p *project, held snapshot.Lease, name, arguments string) dispatch.O
 	return d.Dispatch(p.t.Context(), dispatch.Request{
 		View: held.Agents["assistant"].View, Agent: "assistant", Run: "r", Step: "1",
 		Call: chat.Call{ID: "c", Name: name, Arguments: arguments},
-		Live: func(n tool.Name) bool {
-			_, ok := p.live().Agents["assistant"].View.Lookup(n)
-			return ok
-		},
+		Live: func(t *registry.Tool) error { return p.holder.Allows("assistant", t) },
 	})
 }
 

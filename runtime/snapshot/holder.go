@@ -21,7 +21,10 @@ const maxHolders = 20
 type Holder struct {
 	started time.Time // uses count their beginnings from here: that costs less than the time of day
 
+	swaps sync.Mutex // held by one Swap at a time, before mu
+
 	mu      sync.Mutex // guards all below, and every entry and use
+	losses  losses
 	live    *entry
 	retired []*entry
 	closed  bool
@@ -145,16 +148,39 @@ func (h *Holder) Number() int64 {
 func (h *Holder) Swap(next *Snapshot, drain time.Duration) {
 	e := &entry{snapshot: next}
 	e.expiry, e.expire = context.WithCancelCause(context.Background())
-	h.mu.Lock()
-	before := e // after Close nobody can acquire it
-	if !h.closed {
-		before, h.live = h.live, e
-	}
-	idle := before != nil && h.retire(before, drain)
-	h.mu.Unlock()
-	if idle {
+	if before, idle := h.replace(e, drain); idle {
 		h.finish(before)
 	}
+}
+
+// replace makes e live and retires the one before. It says whether nobody holds that.
+func (h *Holder) replace(e *entry, drain time.Duration) (before *entry, idle bool) {
+	h.swaps.Lock()
+	defer h.swaps.Unlock()
+	lost := h.lostWith(e.snapshot) // may take a while, so without mu
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = e // after Close nobody can acquire it
+	if !h.closed {
+		before, h.live, h.losses = h.live, e, lost
+	}
+	return before, before != nil && h.retire(before, drain)
+}
+
+// lostWith is what older generations have and the live one will not have once it is next.
+func (h *Holder) lostWith(next *Snapshot) losses {
+	h.mu.Lock()
+	if h.live == nil {
+		h.mu.Unlock()
+		return nil
+	}
+	before, lost := h.live.snapshot, h.losses
+	oldest := before.Number
+	for _, e := range h.retired {
+		oldest = min(oldest, e.snapshot.Number)
+	}
+	h.mu.Unlock()
+	return lost.after(before, next, oldest)
 }
 
 // retire marks e as replaced and says whether nobody holds it: then the caller

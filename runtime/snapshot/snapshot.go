@@ -9,7 +9,8 @@
 // # Invariants
 //
 // A snapshot that somebody acquired is not closed before it is released. Acquire
-// never returns a snapshot that a finished Swap has replaced.
+// never returns a snapshot that a finished Swap has replaced. What a swap takes away or
+// narrows is refused to calls of older generations from then on, see [Holder.Allows].
 package snapshot
 
 import (

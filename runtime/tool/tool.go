@@ -108,6 +108,22 @@ type Host interface {
 	Progress(ctx context.Context, p Progress)
 }
 
+// Allower is a Host that knows whether the call may still run.
+type Allower interface {
+	// Allowed is nil, or the error with which the call has to end: what it calls was taken
+	// away since it was made.
+	Allowed() error
+}
+
+// Allowed is what the call's host says. A handler that waited before it did anything asks
+// after the wait, and ends with the error.
+func (c *Call) Allowed() error {
+	if a, ok := c.Host.(Allower); ok {
+		return a.Allowed()
+	}
+	return nil
+}
+
 // Invocation is one call of a tool by another.
 type Invocation struct {
 	Tool      Name

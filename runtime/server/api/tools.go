@@ -176,6 +176,7 @@ func (h *handler) callTool(w http.ResponseWriter, r *http.Request) error {
 	out := h.Dispatch.Dispatch(r.Context(), dispatch.Request{
 		View: view, Call: chat.Call{ID: id, Name: string(name), Arguments: arguments}, Agent: view.Agent(),
 		Step: id, Principal: p, Generation: lease.Number, Retain: lease.Retain,
+		Live: func(t *registry.Tool) error { return h.Holder.Allows(view.Agent(), t) },
 	})
 	answer := callAnswer{
 		Tool: out.Tool, Agent: view.Agent(), Failed: out.Failed, Result: json.RawMessage(out.Content),
