@@ -43,6 +43,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
 	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
+	"github.com/hermes-runtime/hermes/runtime/telemetry"
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
@@ -85,6 +86,7 @@ type System struct {
 	holder    *snapshot.Holder
 	provision *provision.Provisioner
 	reloader  *reload.Reloader
+	metrics   *telemetry.Metrics
 	hub       *events.Hub
 	dispatch  *dispatch.Dispatcher
 	loop      *agent.Loop
@@ -226,12 +228,15 @@ func (s *System) openLoop() error {
 	s.provision = provision.New(provision.Options{Funcs: s.funcs, OpenWasm: s.openWasm, Checks: s.checks, Log: s.log})
 	s.onClose(s.holder.Close)
 	s.onClose(s.provision.Close)
+	if err := s.openMetrics(); err != nil {
+		return err
+	}
 	s.reloader = reload.New(reload.Options{
 		Load: config.Options{
 			Paths: s.paths, Vars: s.o.Vars, VarFiles: s.o.VarFiles, Funcs: s.funcs, Cache: config.NewCache(),
 		},
 		Build: s.provision, Holder: s.holder, Log: s.log, Watch: !s.o.NoWatch, Listen: s.o.Listen,
-		OnStep: s.o.onReloadStep,
+		OnStep: s.o.onReloadStep, Observe: s.observe,
 	})
 	s.hub = events.New(s.db, s.log)
 	s.onClose(s.hub.Close)

@@ -66,7 +66,7 @@ func (s *System) server() *server.Server {
 		Holder: s.holder, Loop: s.loop, Hub: s.hub, Sessions: s.db, Log: s.log,
 	}), api.Routes(api.Options{
 		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, Dispatch: s.dispatch, Artifacts: s.results,
-		Reloader: s.reloader, Checks: s.checks, Compiling: s.provision.Compiling, Guests: s.guests, Version: s.o.Version, Started: s.started, Log: s.log,
+		Reloader: s.reloader, Checks: s.checks, Compiling: s.provision.Compiling, Guests: s.guests, Metrics: s.metrics, Version: s.o.Version, Started: s.started, Log: s.log,
 	})...)
 	return server.New(server.Options{Holder: s.holder, Routes: routes, Log: s.log})
 }

@@ -65,6 +65,9 @@ func TestCacheIsUsed(t *testing.T) {
 		if !r.Cached(module.Digest(wasm)) {
 			t.Error("not cached after it was compiled")
 		}
+		if st := r.Stats(); st.Compiled != int64(1-min(i, 1)) || st.FromCache != int64(min(i, 1)) {
+			t.Errorf("round %d: %d compiled, %d from the cache", i, st.Compiled, st.FromCache)
+		}
 		now, err := os.Stat(code(t, dir))
 		check(t, err)
 		if before != nil && !os.SameFile(before, now) {

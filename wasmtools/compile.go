@@ -150,11 +150,17 @@ func (r *Runtime) compile(ctx context.Context, rep module.Report, wasm []byte) (
 		cacheErr := unwritten(err)
 		entry.discard()
 		if p, err = r.newProgram(ctx, rep, res, ""); err == nil {
+			r.compiled.Add(1)
 			r.log.Warn("compile cache unusable", "module", rep.Digest, "err", cacheErr)
 		}
 		return p, err
 	}
 	if err == nil {
+		if entry.sealed {
+			r.fromCache.Add(1)
+		} else {
+			r.compiled.Add(1)
+		}
 		if err := r.keep(entry, res); err != nil {
 			r.log.Warn("compile cache not written", "module", rep.Digest, "err", err)
 		}

@@ -116,6 +116,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/egress"
@@ -178,7 +179,9 @@ type Runtime struct {
 	pool      *pool
 	slots     slots
 	memoryUse memoryUse
-	aborted   func() any // see aborter
+	compiled  atomic.Int64 // modules that the compiler made ready
+	fromCache atomic.Int64 // modules whose code the disk had
+	aborted   func() any   // see aborter
 
 	reclaiming sync.Mutex // held while memory is given back
 

@@ -15,6 +15,10 @@ type Stats struct {
 	Slots   int `json:"slots"`
 	Idle    int `json:"idle"`    // instances that wait for a call
 	Modules int `json:"modules"` // compiled, or being compiled
+	// Compiled counts the modules that the compiler made ready since the start, FromCache
+	// those whose code the disk had.
+	Compiled  int64 `json:"compiled"`
+	FromCache int64 `json:"from_cache"`
 }
 
 // Stats gives the figures as they are now.
@@ -22,7 +26,8 @@ func (r *Runtime) Stats() Stats {
 	r.mu.Lock()
 	modules := len(r.modules)
 	r.mu.Unlock()
-	s := Stats{MemoryBudget: r.budget.limit, Running: len(r.slots), Slots: cap(r.slots), Idle: r.pool.idle(), Modules: modules}
+	s := Stats{MemoryBudget: r.budget.limit, Running: len(r.slots), Slots: cap(r.slots), Idle: r.pool.idle(), Modules: modules,
+		Compiled: r.compiled.Load(), FromCache: r.fromCache.Load()}
 	s.MemoryUsed, s.MemoryPeak, s.MemoryRefused = r.budget.figures()
 	return s
 }

@@ -26,6 +26,7 @@ var ranks = map[string]int{
 	"runtime/egress":                  2,
 	"runtime/artifact":                2,
 	"runtime/config/funcs":            2,
+	"runtime/telemetry":               2,
 	"hostfuncs":                       2,
 	"wasmtools/sdk":                   2,
 	"wasmtools/rewrite":               2,
@@ -98,6 +99,8 @@ var places = map[string][]string{
 	"github.com/spf13/afero":                   {"hostfuncs/file", "runtime/artifact", "runtime/rooted"},
 	"github.com/fsnotify/fsnotify":             {"runtime/reload"},
 	"github.com/spf13/cobra":                   {"cmd/hermes"},
+	"go.opentelemetry.io":                      {"runtime/telemetry"},
+	"github.com/prometheus":                    {"runtime/telemetry"},
 }
 
 // diagnostics may travel up from the language: hcl itself (not its subpackages) may

@@ -8,7 +8,7 @@
 //
 // # Invariants
 //
-// Every response is JSON or an event stream and carries X-Request-Id and, if one is
+// Every response is JSON or an event stream (or text, that of /metrics) and carries X-Request-Id and, if one is
 // live, Hermes-Generation. Keys, hosts, origins and limits are those of the live
 // generation at the time of the request. Without keys no request is served that came
 // over the network or that a web page of somebody else's could have sent.

@@ -67,6 +67,8 @@ type Options struct {
 	Compiling func() []provision.Compile
 	// Guests gives the figures of the WASM runtime; nil: there is none.
 	Guests func() wasmtools.Stats
+	// Metrics answers a scrape; nil: no metrics are kept.
+	Metrics http.Handler
 	// Version is the program's; Started when it was started.
 	Version string
 	Started time.Time

@@ -20,6 +20,10 @@ func (h *handler) healthRoutes() []route.Route {
 			Doc: route.Doc{Summary: "Says whether new work is taken: 503 while starting and stopping.", Answer: health{}},
 		},
 		{
+			Method: http.MethodGet, Pattern: "/metrics", Access: route.Admin, Handle: h.metrics,
+			Doc: route.Doc{Summary: "Metrics in Prometheus' text form.", Media: "text/plain"},
+		},
+		{
 			Method: http.MethodGet, Pattern: "/api/status", Access: route.Admin, Handle: h.status,
 			Doc: route.Doc{Summary: "The state of the server: generation, stale files, draining generations, tools that are not ready.", Answer: Status{}},
 		},
@@ -47,6 +51,16 @@ func (h *handler) readyz(w http.ResponseWriter, _ *http.Request) error {
 		return fault.New(fault.Unavailable, "no generation is live: the server is starting")
 	}
 	return route.WriteJSON(w, http.StatusOK, health{"ready", h.Holder.Number()})
+}
+
+// metrics are for whoever may see the status: names of nothing are in them, but what a
+// server does and when is nobody else's business.
+func (h *handler) metrics(w http.ResponseWriter, r *http.Request) error {
+	if h.Metrics == nil {
+		return fault.New(fault.NotFound, "this server keeps no metrics")
+	}
+	h.Metrics.ServeHTTP(w, r)
+	return nil
 }
 
 type nothing struct{}

@@ -66,6 +66,8 @@ func parameters(r route.Route) []object {
 func answer(d route.Doc) object {
 	content := object{}
 	switch {
+	case d.Media != "":
+		content[d.Media] = object{"schema": object{"type": "string"}}
 	case d.Answer != nil && !d.Stream:
 		content = jsonContent(schemaOf(reflect.TypeOf(d.Answer)))
 	case d.Answer != nil:

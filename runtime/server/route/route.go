@@ -55,6 +55,8 @@ type Doc struct {
 	Body, Answer any
 	// Stream says that the answer may be an event stream.
 	Stream bool
+	// Media is the type of an answer that is not JSON, for example "text/plain".
+	Media string
 }
 
 // Param is one query parameter.

@@ -1,0 +1,71 @@
+package runtime
+
+import (
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/reload"
+	"github.com/hermes-runtime/hermes/runtime/telemetry"
+)
+
+func (s *System) openMetrics() error {
+	results := []string{}
+	for _, r := range reload.Results() {
+		results = append(results, string(r))
+	}
+	var err error
+	s.metrics, err = telemetry.New(telemetry.Options{
+		Version: s.o.Version, Read: s.reading, Triggers: reload.Triggers(), Results: results, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(func() { s.report("closing metrics", s.metrics.Close()) })
+	return nil
+}
+
+// observe counts a reload.
+func (s *System) observe(o reload.Outcome) {
+	s.metrics.Reload(telemetry.Reload{Trigger: o.Trigger, Result: string(o.Result), Took: o.Duration})
+}
+
+// reading is what the gauges show: what the parts say of themselves now.
+func (s *System) reading() telemetry.Reading {
+	st := s.reloader.Status()
+	return telemetry.Reading{
+		Generation: telemetry.Generation{
+			Number: st.Generation, Live: st.Since, Inputs: st.Inputs, Pending: len(st.Pending), RestartOnly: len(st.RestartOnly),
+		},
+		Stale: countStale(st.Stale), Drain: s.drain(time.Now()), Runs: s.loop.Load(), Wasm: s.wasmReading(),
+	}
+}
+
+// countStale sorts withheld changes by why they are.
+func countStale(all []reload.Stale) (out telemetry.Stale) {
+	for _, st := range all {
+		switch {
+		case st.Refused:
+			out.Refused++
+		case st.With != "":
+			out.With++
+		default:
+			out.Own++
+		}
+	}
+	return out
+}
+
+func (s *System) drain(now time.Time) (out telemetry.Drain) {
+	for _, d := range s.holder.Draining() {
+		out.Generations++
+		out.Oldest = max(out.Oldest, now.Sub(d.Since))
+	}
+	return out
+}
+
+func (s *System) wasmReading() telemetry.Wasm {
+	g := s.guests()
+	return telemetry.Wasm{
+		Modules: g.Modules, Compiling: len(s.provision.Compiling()), Compiled: g.Compiled, FromCache: g.FromCache,
+		Running: g.Running, Idle: g.Idle, Slots: g.Slots, Memory: g.MemoryUsed, MemoryBudget: g.MemoryBudget, MemoryRefused: g.MemoryRefused,
+	}
+}
