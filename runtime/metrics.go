@@ -34,6 +34,7 @@ func (s *System) reading() telemetry.Reading {
 	return telemetry.Reading{
 		Generation: telemetry.Generation{
 			Number: st.Generation, Live: st.Since, Inputs: st.Inputs, Pending: len(st.Pending), RestartOnly: len(st.RestartOnly),
+			Holders: s.holder.Live(),
 		},
 		Stale: countStale(st.Stale), Drain: s.drain(time.Now()), Runs: s.loop.Load(), Wasm: s.wasmReading(),
 	}
@@ -57,6 +58,7 @@ func countStale(all []reload.Stale) (out telemetry.Stale) {
 func (s *System) drain(now time.Time) (out telemetry.Drain) {
 	for _, d := range s.holder.Draining() {
 		out.Generations++
+		out.Holders += d.Count
 		out.Oldest = max(out.Oldest, now.Sub(d.Since))
 	}
 	return out

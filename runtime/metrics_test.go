@@ -196,6 +196,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wants(t, "held", scraped(t, base), map[string]float64{"hermes_generation_holders state=live": 1, "hermes_generation_holders state=draining": 0})
 	put(filepath.Join(dir, "main.hcl"), strings.Replace(string(main), "server {", "server {\n  listen = \"127.0.0.1:1\"", 1))
 	for _, gone := range []string{"broken.hcl", "more.hcl"} {
 		if err := os.Remove(filepath.Join(tools, gone)); err != nil {
@@ -205,7 +206,7 @@ func TestMetrics(t *testing.T) {
 	again()
 	got = scraped(t, base)
 	wants(t, "drain", got, map[string]float64{
-		"hermes_generation": 4, "hermes_generations_draining": 1, "hermes_stale_changes reason=own": 0, "hermes_restart_only_settings": 1,
+		"hermes_generation": 4, "hermes_generations_draining": 1, "hermes_generation_holders state=draining": 1, "hermes_stale_changes reason=own": 0, "hermes_restart_only_settings": 1,
 	})
 	if got["hermes_generations_draining_oldest_seconds"] <= 0 {
 		t.Error("the generation that drains has no age")

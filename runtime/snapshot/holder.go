@@ -143,6 +143,16 @@ func (h *Holder) Number() int64 {
 	return h.live.snapshot.Number
 }
 
+// Live counts the holders of the live generation; 0 if there is none.
+func (h *Holder) Live() (holders int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.live == nil {
+		return 0
+	}
+	return h.live.holders
+}
+
 // Swap makes next the live generation. The one before drains: it is closed when its
 // last lease is released; with drain over 0 its leases expire after that time.
 func (h *Holder) Swap(next *Snapshot, drain time.Duration) {

@@ -36,6 +36,9 @@ func TestRetiredGenerationClosesAfterItsLastRelease(t *testing.T) {
 	h.Swap(&snapshot.Snapshot{Number: 1, Close: func() { closed = true }}, 0)
 	_, first, _ := h.Acquire()
 	_, second, _ := h.Acquire()
+	if n := h.Live(); n != 2 {
+		t.Errorf("Live() = %d", n)
+	}
 	h.Swap(&snapshot.Snapshot{Number: 2}, 0)
 
 	if d := h.Draining(); len(d) != 1 || d[0].Generation != 1 || d[0].Count != 2 {
@@ -45,6 +48,9 @@ func TestRetiredGenerationClosesAfterItsLastRelease(t *testing.T) {
 	first() // a second release of the same lease counts once
 	if closed {
 		t.Fatal("closed while a lease is held")
+	}
+	if n := h.Live(); n != 0 {
+		t.Errorf("Live() = %d: those of the retired generation hold no live one", n)
 	}
 	second()
 	if !closed {
