@@ -105,6 +105,8 @@ type Store interface {
 	Runs
 	Events
 	Results
+	GenerationWriter
+	Generations
 	kv.Store
 	// Close waits for writes in progress and closes the database.
 	Close() error

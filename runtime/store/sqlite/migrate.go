@@ -78,36 +78,36 @@ func inspect(ctx context.Context, file string, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	pool.SetMaxOpenConns(1)
-	if err := recognise(ctx, pool, o); err != nil {
+	if _, err := recognise(ctx, pool, o); err != nil {
 		return err
 	}
 	return check(ctx, pool, info.Size(), o.Log)
 }
 
-// recognise refuses foreign files and newer schemas.
-func recognise(ctx context.Context, pool *sql.DB, o Options) error {
-	var id, version, tables int64
+// recognise refuses foreign files and newer schemas, and gives the version of the schema.
+func recognise(ctx context.Context, pool *sql.DB, o Options) (version int64, err error) {
+	var id, tables int64
 	if err := pool.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil {
-		return err
+		return 0, err
 	}
 	if err := pool.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
-		return err
+		return 0, err
 	}
 	if id != applicationID && tables > 0 {
-		return fault.New(fault.Invalid, "the file is a database of another program; give hermes a state folder of its own")
+		return 0, fault.New(fault.Invalid, "the file is a database of another program; give hermes a state folder of its own")
 	}
 	if err := pool.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
+		return 0, err
 	}
 	known, err := migrations(o.schema)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if version > int64(len(known)) {
-		return fault.New(fault.Invalid, "it was written by a newer hermes (schema %d, this binary knows %d); "+
+		return 0, fault.New(fault.Invalid, "it was written by a newer hermes (schema %d, this binary knows %d); "+
 			"start the newer binary, or restore a backup from before the upgrade. Nothing was changed", version, len(known))
 	}
-	return nil
+	return version, nil
 }
 
 // check looks for damage, and says so in the log where the file is too large to be

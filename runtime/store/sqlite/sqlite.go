@@ -59,7 +59,6 @@ const (
 )
 
 const (
-	readers = 4
 	// busyTimeout is how long a connection waits for a lock of another process.
 	busyTimeout = 5 * time.Second
 	// checkedSize is the size up to which a database is checked at every start.
@@ -77,23 +76,22 @@ type Options struct {
 
 	busy time.Duration                           // zero: busyTimeout
 	wrap func(driver.Connector) driver.Connector // between us and the driver; tests fail operations here
+	kept int                                     // zero: store.KeptGenerations
 	// schema holds the migrations, "0001_name.sql" and so on; nil: the embedded ones.
 	schema fs.FS
 }
 
 // DB is an open state database.
 type DB struct {
+	*reads
+
 	path   string
 	file   fs.FileInfo // what path named when it was opened
 	writer *writer
-	reader *sql.DB
+	kept   int // generations
 
-	closed    chan struct{}
 	closeOnce sync.Once
 	closeErr  error
-
-	mu    sync.Mutex // guards stmts
-	stmts map[string]*sql.Stmt
 }
 
 var _ store.Store = (*DB)(nil)
@@ -133,6 +131,9 @@ func (o Options) filled() Options {
 	if o.busy == 0 {
 		o.busy = busyTimeout
 	}
+	if o.kept == 0 {
+		o.kept = store.KeptGenerations
+	}
 	if o.schema == nil {
 		o.schema = embedded{}
 	}
@@ -162,7 +163,7 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{path: path, writer: w, closed: make(chan struct{}), stmts: map[string]*sql.Stmt{}}
+	d := &DB{path: path, writer: w, kept: o.kept}
 	if d.file, err = os.Stat(path); err != nil {
 		return nil, closing(err, w)
 	}
@@ -172,12 +173,9 @@ func open(ctx context.Context, path string, o Options) (*DB, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, closing(err, w)
 	}
-	d.reader, err = openPool(path, o, "_query_only=on")
-	if err != nil {
+	if d.reads, err = openReads(path, o, "_query_only=on"); err != nil {
 		return nil, closing(err, w)
 	}
-	d.reader.SetMaxOpenConns(readers)
-	d.reader.SetMaxIdleConns(readers)
 	return d, nil
 }
 
@@ -214,56 +212,4 @@ func (d *DB) Close() error {
 		}
 	})
 	return d.closeErr
-}
-
-// query runs a prepared read.
-func (d *DB) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	s, err := d.prepared(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(ctx, args...)
-}
-
-// scan reads one row into dest; without one the error is sql.ErrNoRows.
-func (d *DB) scan(ctx context.Context, text string, args []any, dest ...any) error {
-	s, err := d.prepared(ctx, text)
-	if err != nil {
-		return err
-	}
-	return s.QueryRowContext(ctx, args...).Scan(dest...)
-}
-
-// prepared keeps one statement per text. Texts are constants or built from constants,
-// so the map is small.
-func (d *DB) prepared(ctx context.Context, text string) (*sql.Stmt, error) {
-	select {
-	case <-d.closed:
-		return nil, errClosed()
-	default:
-	}
-	d.mu.Lock()
-	s, ok := d.stmts[text]
-	d.mu.Unlock()
-	if ok {
-		return s, nil
-	}
-	// Preparing may wait for a connection, so nobody waits for it here but its caller.
-	s, err := d.reader.PrepareContext(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	return d.remember(text, s)
-}
-
-// remember keeps a new statement, unless another caller was first; then it gives that
-// one.
-func (d *DB) remember(text string, s *sql.Stmt) (*sql.Stmt, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if first, ok := d.stmts[text]; ok {
-		return first, s.Close()
-	}
-	d.stmts[text] = s
-	return s, nil
 }

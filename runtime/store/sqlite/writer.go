@@ -212,3 +212,24 @@ func (t *tx) scan(text string, args []any, dest ...any) error {
 	}
 	return s.QueryRowContext(t.ctx, args...).Scan(dest...)
 }
+
+// strings reads the only column of all rows.
+func (t *tx) strings(text string, args ...any) (list []string, err error) {
+	s, err := t.prepared(text)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(t.ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var v string
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, rows.Err()
+}

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"spaces apart", testSpaces},
 		{"quota at the same moment", testQuotaRace},
 		{"keys that cannot be", testBadKeys},
+		{"generations", testGenerations},
 		{"owners", testOwners},
 		{"cancelled callers", testCancelled},
 		{"after close", testClosed},
