@@ -1,7 +1,8 @@
 // Package artifact keeps files by the sha256 of their content, for example results
 // that are too large for a model.
 //
-// It knows nothing of owners (the rows of runtime/store do) and deletes nothing.
+// It knows nothing of owners (the rows of runtime/store do), and what is still needed is
+// for callers to say: see [Store.Keep].
 //
 //	<dir>/ab/cd/abcd…   the content, 0600
 //	<dir>/tmp/…         being written
@@ -15,7 +16,8 @@
 //
 // # Concurrency
 //
-// A Store is safe for concurrent use. The folder belongs to one process at a time.
+// A Store is safe for concurrent use; a Keep removes nothing that a Put beside it gives.
+// The folder belongs to one process at a time.
 //
 // # Errors
 //
@@ -35,6 +37,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/afero"
@@ -53,6 +56,13 @@ const (
 type Store struct {
 	fs    afero.Fs
 	close func() error
+
+	keeping sync.Mutex // held by the one Keep
+
+	// mu guards what is below, and every naming and removing of files and folders.
+	mu     sync.Mutex
+	puts   map[string]int  // digests that calls of Put have named and not yet given
+	spared map[string]bool // those, and what was named since Keep began; nil: none runs
 }
 
 // Open uses dir, which is made if it is missing. No other process may be using it,
@@ -81,7 +91,7 @@ func On(files afero.Fs) (*Store, error) {
 	if err := files.MkdirAll(tempDir, dirMode); err != nil {
 		return nil, fmt.Errorf("making artifact folder: %w", err)
 	}
-	return &Store{fs: files, close: func() error { return nil }}, nil
+	return &Store{fs: files, close: func() error { return nil }, puts: map[string]int{}}, nil
 }
 
 // Close gives up the folder. Artifacts that are open stay readable.
@@ -133,9 +143,30 @@ func (s *Store) write(ctx context.Context, temp string, r io.Reader) (digest str
 	return hex.EncodeToString(sum.Sum(nil)), size, nil
 }
 
-// publish gives the file temp its name. A file that is there already is replaced by
-// its equal, which also heals one that was damaged.
+// publish gives the file temp its name.
 func (s *Store) publish(temp, digest string) error {
+	defer s.given(digest)
+	if err := s.name(temp, digest); err != nil {
+		return err
+	}
+	name := nameOf(digest)
+	for _, dir := range [...]string{path.Dir(name), path.Dir(path.Dir(name)), "."} {
+		if err := s.syncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name moves temp to where digest lies. A file that is there already is replaced by its
+// equal, which also heals one that was damaged.
+func (s *Store) name(temp, digest string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.puts[digest]++
+	if s.spared != nil {
+		s.spared[digest] = true
+	}
 	name := nameOf(digest)
 	if err := s.fs.MkdirAll(path.Dir(name), dirMode); err != nil {
 		return fmt.Errorf("making artifact folder: %w", err)
@@ -143,12 +174,16 @@ func (s *Store) publish(temp, digest string) error {
 	if err := s.fs.Rename(temp, name); err != nil {
 		return fmt.Errorf("naming artifact: %w", err)
 	}
-	for _, dir := range [...]string{path.Dir(name), path.Dir(path.Dir(name)), "."} {
-		if err := s.syncDir(dir); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// given says that a Put is over with digest.
+func (s *Store) given(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.puts[digest]--; s.puts[digest] == 0 {
+		delete(s.puts, digest)
+	}
 }
 
 func (s *Store) syncDir(dir string) error {

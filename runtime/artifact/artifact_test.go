@@ -246,6 +246,14 @@ func (f failing) Rename(from, to string) error {
 	return f.Fs.Rename(from, to)
 }
 
+func (f failing) Remove(name string) error {
+	f.note("remove")
+	if err := f.hit(); err != nil {
+		return err
+	}
+	return f.Fs.Remove(name)
+}
+
 type failingFile struct {
 	afero.File
 	fs failing
@@ -257,6 +265,20 @@ func (f failingFile) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return f.File.Write(p)
+}
+
+func (f failingFile) Readdir(n int) ([]os.FileInfo, error) {
+	if err := f.fs.hit(); err != nil {
+		return nil, err
+	}
+	return f.File.Readdir(n)
+}
+
+func (f failingFile) Readdirnames(n int) ([]string, error) {
+	if err := f.fs.hit(); err != nil {
+		return nil, err
+	}
+	return f.File.Readdirnames(n)
 }
 
 func (f failingFile) Sync() error {
