@@ -75,6 +75,11 @@ type Func struct {
 	// Traits are the defaults of the declaration's effect, idempotent, untrusted and
 	// parallel.
 	Traits tool.Traits
+	// Capabilities are what a declaration with this config may do to the world, in the
+	// form that [tool.Covers] explains; paths in v are relative to the project where they
+	// lie in it. Of a secret in v nothing may show. It must not block. Nil, or no
+	// capabilities: "native NAME", which no other declaration narrows.
+	Capabilities func(v Values) []string
 	// New makes the handler of one declaration. A *ConfigError is shown at its
 	// attribute. The handler may implement io.Closer; it is closed after its last call.
 	New func(b Binding) (tool.Handler, error)

@@ -54,6 +54,7 @@ var ranks = map[string]int{
 	"hostfuncs/state":             4,
 
 	"runtime/snapshot":        5,
+	"runtime/generation":      5,
 	"runtime/dispatch":        5,
 	"runtime/events":          5,
 	"runtime/store/sqlite":    5,

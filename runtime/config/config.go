@@ -67,6 +67,9 @@ type Decl struct {
 	// Depends are the inputs, other than the file itself, that its value depends on:
 	// files read by functions, modules, files of locals, variables and named objects.
 	Depends []string
+	// Hidden are the dotted paths of attributes whose keys are as sensitive as their
+	// values, since a map as a whole was; nil if there are none.
+	Hidden map[string]bool
 }
 
 // Pos is "file:line" with the file relative to the project where it is inside.
@@ -102,13 +105,22 @@ type Tool struct {
 	Wasm   *Wasm
 	// Digest covers every evaluated value, secrets included (hashed).
 	Digest string
+
+	project string // absolute; see Capabilities
+	// native are the capabilities of a native handler.
+	native []string
 }
 
 // Native is a native handler.
 type Native struct {
 	Function string
 	Config   hostfuncs.Values
+
+	types map[string]hostfuncs.AttrType
 }
+
+// Type is the type of an attribute of Config, "" if the function has none of that name.
+func (n *Native) Type(attr string) hostfuncs.AttrType { return n.types[attr] }
 
 // Wasm is a wasm handler.
 type Wasm struct {

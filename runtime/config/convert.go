@@ -150,7 +150,7 @@ func floatKind(least, most float64) kind[float64] {
 // durationKind is a time such as "30s". Only with zero may it be 0.
 func durationKind(zero bool) kind[time.Duration] {
 	return kind[time.Duration]{
-		name: "duration", show: func(d time.Duration) string { return strconv.Quote(showDuration(d)) },
+		name: "duration", show: func(d time.Duration) string { return strconv.Quote(ShowDuration(d)) },
 		conv: func(v cty.Value, _ hclsyntax.Expression) (time.Duration, *issue) {
 			return toDuration(v, zero)
 		},
@@ -176,8 +176,8 @@ func toDuration(v cty.Value, zero bool) (time.Duration, *issue) {
 	return d, nil
 }
 
-// showDuration prints whole units as an operator writes them: 5m, not 5m0s.
-func showDuration(d time.Duration) string {
+// ShowDuration prints whole units as an operator writes them: 5m, not 5m0s.
+func ShowDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -191,7 +191,7 @@ func showDuration(d time.Duration) string {
 // sizeKind is a number of bytes such as "64KiB".
 func sizeKind() kind[int64] {
 	return kind[int64]{
-		name: "size", show: func(n int64) string { return strconv.Quote(showSize(n)) },
+		name: "size", show: func(n int64) string { return strconv.Quote(ShowSize(n)) },
 		conv: func(v cty.Value, _ hclsyntax.Expression) (int64, *issue) { return toSize(v) },
 	}
 }
@@ -216,7 +216,7 @@ func memorySizeKind(most int) kind[int] {
 	return kind[int]{name: k.name, show: func(n int) string { return k.show(int64(n)) }, conv: func(v cty.Value, e hclsyntax.Expression) (int, *issue) {
 		n, bad := k.conv(v, e)
 		if bad == nil && n > int64(most) {
-			bad = wrong("This must be at most %s.", showSize(int64(most)))
+			bad = wrong("This must be at most %s.", ShowSize(int64(most)))
 		}
 		return int(n), bad
 	}}
@@ -248,7 +248,7 @@ func toSize(v cty.Value) (int64, *issue) {
 // numberSize is a number of bytes with the largest unit that leaves it whole.
 func numberSize(v cty.Value) string {
 	if n, acc := v.AsBigFloat().Int64(); acc == big.Exact && n >= 0 {
-		return showSize(n)
+		return ShowSize(n)
 	}
 	return "64KiB"
 }
@@ -272,7 +272,8 @@ func parseSize(s string) (int64, bool) {
 	return 0, false
 }
 
-func showSize(n int64) string {
+// ShowSize prints a number of bytes as an operator writes it: in the largest unit that is whole.
+func ShowSize(n int64) string {
 	switch {
 	case n >= 1<<30 && n%(1<<30) == 0:
 		return fmt.Sprintf("%dGiB", n>>30)

@@ -61,7 +61,7 @@ func (Disk) ReadFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxRead {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is larger than " + showSize(maxRead))}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is larger than " + ShowSize(maxRead))}
 	}
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is not a regular file")}

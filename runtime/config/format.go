@@ -13,7 +13,7 @@ import (
 // a *fault.Error of kind Invalid that names the line.
 func Format(src []byte) ([]byte, error) {
 	if len(src) > maxFile {
-		return nil, fault.New(fault.TooLarge, "the file is larger than %s", showSize(maxFile))
+		return nil, fault.New(fault.TooLarge, "the file is larger than %s", ShowSize(maxFile))
 	}
 	if err := funcs.CheckNesting(src, false); err != nil {
 		return nil, fault.New(fault.Invalid, "%s", err)

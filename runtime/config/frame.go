@@ -31,6 +31,7 @@ type frame struct {
 	ranges map[string]hcl.Range
 	// elements are the places of list elements, by the path of their attribute.
 	elements map[string][]hcl.Range
+	hidden   map[string]bool // see Decl.Hidden
 	diags    hcl.Diagnostics
 	// poisoned says that a value was left out because what it refers to is already
 	// reported.
@@ -81,6 +82,18 @@ func (f *frame) at(name string, r hcl.Range) {
 	f.ranges[strings.Join(append(f.path, name), ".")] = r
 }
 
+// hide remembers that not even the keys of an attribute may be shown, if a map in its
+// value is sensitive as a whole.
+func (f *frame) hide(name string, v cty.Value) {
+	if !v.ContainsMarked() || !sensitiveTable(v) {
+		return
+	}
+	if f.hidden == nil {
+		f.hidden = map[string]bool{}
+	}
+	f.hidden[strings.Join(append(f.path, name), ".")] = true
+}
+
 func (f *frame) nest(name string, b *hclsyntax.Block, do func()) {
 	f.at(name, b.DefRange())
 	f.path = append(f.path, name)
@@ -105,7 +118,7 @@ func relative(project, path string) string {
 
 // decl is the declaration of the block this frame evaluated.
 func (f *frame) decl(b *hclsyntax.Block) Decl {
-	return Decl{Range: b.DefRange(), Attrs: f.ranges, Depends: f.all.paths(f.file.path)}
+	return Decl{Range: b.DefRange(), Attrs: f.ranges, Depends: f.all.paths(f.file.path), Hidden: f.hidden}
 }
 
 // eval evaluates at load. Until done, diagnostics are blamed on what this expression
@@ -211,7 +224,7 @@ func (f *frame) host() funcs.Host {
 		Read: func(path string) ([]byte, error) {
 			in, _, err := f.read(path)
 			if err == nil && len(in.Content) > maxFile {
-				err = &funcs.Error{Summary: "Invalid file", Detail: fmt.Sprintf("%q is larger than %s, which is the most a function reads.", path, showSize(maxFile))}
+				err = &funcs.Error{Summary: "Invalid file", Detail: fmt.Sprintf("%q is larger than %s, which is the most a function reads.", path, ShowSize(maxFile))}
 			}
 			if err == nil && in.Absent {
 				err = &funcs.Error{Summary: "Missing file", Detail: fmt.Sprintf("There is no file %q. Relative paths are relative to the file they stand in, %s.", path, relative(f.ld.paths.Project, f.file.path))}

@@ -23,6 +23,7 @@ type latePlace struct {
 	vars    map[string]cty.Value // unknown values of the declared types
 	shape   *shape               // of args; nil if there are none
 	secrets bool                 // whether a value may be sensitive
+	attr    string               // its name, if a value may be sensitive
 }
 
 func descriptionNames() []string { return []string{"agent"} }
@@ -73,6 +74,8 @@ type lateExpr struct {
 	shape  *shape
 	pos    string
 	source string // text and the values it uses, hashed
+	text   string // see shownText
+	secret bool   // whether its values are sensitive
 	prefix string
 	full   bool
 	ty     cty.Type // of its values, as far as it is known at load
@@ -81,6 +84,7 @@ type lateExpr struct {
 var (
 	_ late.Expr     = (*lateExpr)(nil)
 	_ late.Prefixer = (*lateExpr)(nil)
+	_ late.Guarded  = (*lateExpr)(nil)
 )
 
 // Pos is where the expression stands.
@@ -88,6 +92,9 @@ func (e *lateExpr) Pos() string { return e.pos }
 
 // Prefix is the known beginning of a text.
 func (e *lateExpr) Prefix() (string, bool) { return e.prefix, e.full }
+
+// Sensitive says whether the values are made from a secret.
+func (e *lateExpr) Sensitive() bool { return e.secret }
 
 // fits says whether the values can be of the type.
 func (e *lateExpr) fits(ty cty.Type) bool { return e.ty == ty || e.ty == cty.DynamicPseudoType }
@@ -198,7 +205,7 @@ func AgentScope(a *Agent) *late.Scope {
 		"name": a.Name,
 		"budget": map[string]any{
 			"iterations": a.Budget.Iterations, "tool_calls": a.Budget.ToolCalls, "tokens": a.Budget.Tokens,
-			"cost": a.Budget.Cost, "wall": showDuration(a.Budget.Wall),
+			"cost": a.Budget.Cost, "wall": ShowDuration(a.Budget.Wall),
 		},
 	}})
 }
@@ -246,13 +253,14 @@ func (f *frame) scripted(a *hclsyntax.Attribute, r *Rule) late.Expr {
 		f.errorf(a.Expr.Range(), "Invalid args", "This must be an object such as { city = match.city }, not %s.", plainType(tree))
 		return nil
 	}
-	return &lateTree{tree: tree, pos: string(f.pos(a.Expr.Range()))}
+	return &lateTree{tree: tree, pos: string(f.pos(a.Expr.Range())), text: f.shownText(a.Expr)}
 }
 
 // lateTree is an object or list, each of whose elements was judged alone.
 type lateTree struct {
 	tree any
 	pos  string
+	text string // see shownText
 }
 
 // Pos is where the value stands.
@@ -342,6 +350,9 @@ func (f *frame) lateLeaf(lp latePlace, expr hclsyntax.Expression) (any, bool) {
 			f.exposed(lp.what, expr)
 			return nil, false
 		}
+		if lp.secrets {
+			f.hide(lp.attr, v)
+		}
 		p, err := plain(v)
 		if err != nil {
 			f.errorf(expr.Range(), "Invalid "+lp.what, "%s", sentence(err.Error()))
@@ -389,6 +400,7 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 		return nil, false
 	}
 	e.source = hashOf(f.source(expr.Range()), f.scope.usedKey(expr))
+	e.text, e.secret = f.shownText(expr), v.ContainsMarked()
 	e.prefix, e.full = knownPrefix(v)
 	e.ty = v.Type()
 	return e, true

@@ -131,7 +131,16 @@ func (f *frame) nativeConfig(t *toolBlock, fn *hostfuncs.Func, b *hclsyntax.Bloc
 			f.errorf(b.DefRange(), fmt.Sprintf("Missing attribute %q", a.Name), "%s needs config = { %s = … }. %s", fn.Name, a.Name, a.Doc)
 		}
 	}
-	t.out.Native.Config = values
+	t.out.Native.Config, t.out.Native.types = values, attrTypes(fn)
+	t.out.native = f.nativeCapabilities(fn, values)
+}
+
+func attrTypes(fn *hostfuncs.Func) map[string]hostfuncs.AttrType {
+	types := make(map[string]hostfuncs.AttrType, len(fn.Config))
+	for _, a := range fn.Config {
+		types[a.Name] = a.Type
+	}
+	return types
 }
 
 func attrNames(fn *hostfuncs.Func) []string {
@@ -179,7 +188,7 @@ func (f *frame) configItems(b *hclsyntax.Block) ([]*hclsyntax.Attribute, bool) {
 
 // configValue decodes one attribute.
 func (f *frame) configValue(t *toolBlock, spec hostfuncs.Attr, a *hclsyntax.Attribute) (any, bool) {
-	lp := latePlace{what: "config." + a.Name, names: nativeNames(), vars: t.lateVars(), shape: t.shape, secrets: true}
+	lp := latePlace{what: "config." + a.Name, names: nativeNames(), vars: t.lateVars(), shape: t.shape, secrets: true, attr: a.Name}
 	if !spec.Late {
 		lp.names, lp.vars = nil, nil
 	}

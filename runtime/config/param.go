@@ -417,7 +417,7 @@ func (f *frame) unfitDefaults(a *hclsyntax.Attribute, unfit []string) {
 }
 
 func (f *frame) tooLarge(a *hclsyntax.Attribute) bool {
-	f.errorf(a.Expr.Range(), "Invalid schema", "The schema has more than %s.", showSize(schema.MaxSchemaBytes))
+	f.errorf(a.Expr.Range(), "Invalid schema", "The schema has more than %s.", ShowSize(schema.MaxSchemaBytes))
 	return false
 }
 

@@ -55,7 +55,7 @@ func (ld *load) parseFile(path string, tools bool) *file {
 		f.fault(whole, "Invalid file", fmt.Sprintf("The file cannot be read: %s.", reason(err)))
 	case in.Absent: // removed since it was listed
 	case len(in.Content) > maxFile:
-		f.fault(whole, "Invalid file", fmt.Sprintf("The file is larger than %s, which is the most a configuration file may have.", showSize(maxFile)))
+		f.fault(whole, "Invalid file", fmt.Sprintf("The file is larger than %s, which is the most a configuration file may have.", ShowSize(maxFile)))
 	default:
 		f.parsedFile = ld.cache.parsed(fileKey{path, in.Digest}, func() parsedFile { return parse(path, in.Content) })
 	}

@@ -267,6 +267,7 @@ func read[V any](f *frame, a *hclsyntax.Attribute, k kind[V]) (V, bool) {
 	if bare, _ := v.Unmark(); k.secrets && bare.IsNull() {
 		return zero, false
 	}
+	f.hide(a.Name, v)
 	out, bad := k.conv(v, a.Expr)
 	if bad != nil {
 		f.invalid(a.Name, a.Expr, bad)

@@ -41,7 +41,7 @@ type toolBlock struct {
 }
 
 func (l *language) evalTool(f *frame, b *hclsyntax.Block, o *evaluated) {
-	t := &toolBlock{block: b, out: &Tool{Pos: f.pos(b.DefRange())}}
+	t := &toolBlock{block: b, out: &Tool{Pos: f.pos(b.DefRange()), project: f.ld.paths.Project}}
 	o.value = t.out
 	if !f.nameLabel(b, o, `tool "NAME"`) {
 		return

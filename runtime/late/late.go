@@ -31,6 +31,12 @@ type Prefixer interface {
 	Prefix() (prefix string, full bool)
 }
 
+// Guarded is implemented by an Expr that knows at load whether a secret goes into its
+// values; then neither they nor their known beginning may be shown.
+type Guarded interface {
+	Sensitive() bool
+}
+
 // Scope holds the variables of one evaluation, for example "args", "call", "agent".
 // The language caches the converted form of the variables in it, so that a call's
 // arguments are converted once however many expressions see them.

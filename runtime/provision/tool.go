@@ -58,7 +58,7 @@ func (b *build) freeze(t *config.Tool, h *handler) (*registry.Tool, error) {
 		Name: t.Name, Toolset: t.Toolset, Description: t.Description.Static, Late: t.Description.Late,
 		Schema: t.Schema, ParamText: t.ParamText, Traits: t.Traits, Limits: t.Limits, Bounds: t.Bounds, Checks: t.Checks,
 		Handler: h.Handler, Kind: kindOf(t), Source: b.sourceOf(t), Emoji: t.Emoji, Pos: string(t.Pos),
-		Overrides: string(t.Overrides), Digest: t.Digest, Health: h.health,
+		Overrides: string(t.Overrides), Digest: t.Digest, Capabilities: t.Capabilities(), Health: h.health,
 	}).Freeze()
 	b.frozen[t] = frozen{built, h}
 	return built, err

@@ -32,6 +32,15 @@ func (t *Tool) Freeze() (*Tool, error) {
 	return t, err
 }
 
+// Definition is the definition that every agent is offered, and false if texts in it
+// are made for each.
+func (t *Tool) Definition() (chat.Definition, bool) {
+	if t.definition == nil {
+		return chat.Definition{}, false
+	}
+	return chat.Definition{Name: string(t.Name), JSON: t.definition}, true
+}
+
 // define gives the definition of the tool for one agent's variables.
 func (t *Tool) define(scope *late.Scope) (chat.Definition, error) {
 	if t.definition != nil {

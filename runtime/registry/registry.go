@@ -58,8 +58,7 @@ type Tool struct {
 	Pos         string // file:line of the declaration
 	Overrides   string // file:line of the declaration it replaces, or ""
 	Digest      string // of the declaration
-	// Capabilities are what the tool may do beyond computing, sorted, for people to read:
-	// one host and method, one directory and mode, one name each.
+	// Capabilities are what a call may do to the world, sorted; see [tool.Covers].
 	Capabilities []string
 	// Health reports the handler's state and, if failed, why; nil: ready.
 	Health func() (Health, string)

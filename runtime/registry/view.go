@@ -192,6 +192,16 @@ func (v *View) Definitions() []chat.Definition {
 	return r.defs
 }
 
+// All are the definitions of all tools the agent is given, sorted by name, whatever
+// their checks say. Nothing is probed.
+func (v *View) All() []chat.Definition {
+	defs := make([]chat.Definition, len(v.members))
+	for i := range v.members {
+		defs[i] = v.members[i].def
+	}
+	return defs
+}
+
 func (v *View) render() []chat.Definition {
 	defs := make([]chat.Definition, 0, len(v.members))
 	for i := range v.members {
