@@ -9,6 +9,24 @@
 // commits one result, settle decides. Between steps the body looks at step outputs
 // only, so that an engine that remembers outputs can replay it after a crash.
 //
+// # Generations
+//
+// A step holds the generation that it begins on, from prepare to settle: what its model
+// was offered is what validates and runs the calls. Between steps a turn holds none, nor
+// does one that waits for a place; one whose client has to answer has ended. A turn with
+// tool_refresh = "turn" keeps the generation of its first step to its end.
+//
+// Whatever is held, what the live generation took away is refused (see
+// [snapshot.Holder.Allows]), and a step is not begun for a key that the live generation
+// does not let use the agent.
+//
+// When the drain timeout of a held generation ends, what is under way on it is canceled
+// with that cause. A model call ends the turn with it: its text is told to clients
+// already. A tool call has it as its result, and the turn goes on: the next step takes the
+// live generation, which a turn with tool_refresh = "turn" keeps from there on. A handler
+// that does not end when it is canceled is left behind, and holds the generation alone
+// until it does.
+//
 // The package does not validate or run tools (dispatch), speak to providers (model),
 // or serve anybody (server).
 //
@@ -67,6 +85,7 @@ type Loop struct {
 	mu      sync.Mutex // guards below
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
+	waiting int        // turns that wait for a place
 	closing bool
 	ending  int           // ends of runs that are still to be stored
 	closed  chan struct{} // closed by Close
@@ -156,6 +175,14 @@ func (l *Loop) Load() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.active)
+}
+
+// Waiting is how many turns wait for a place: their session is busy, or as many runs are
+// under way as runtime.max_runs allows.
+func (l *Loop) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
 }
 
 // Closing says that Close was called: no new run is taken.

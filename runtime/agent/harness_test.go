@@ -63,6 +63,7 @@ type world struct {
 	rules   []script.Rule
 	replace model.Provider // instead of the script
 	maxRuns int
+	keys    []config.Key
 }
 
 func newWorld(t *testing.T) *world {
@@ -156,7 +157,7 @@ func (w *world) snapshot() *snapshot.Snapshot {
 	}
 	sm := &snapshot.Model{Model: &m, Provider: p}
 	return &snapshot.Snapshot{
-		Number: w.number, Config: &config.Config{Runtime: config.Runtime{MaxRuns: w.maxRuns}}, Registry: reg,
+		Number: w.number, Config: &config.Config{Runtime: config.Runtime{MaxRuns: w.maxRuns}, Server: config.Server{Keys: w.keys}}, Registry: reg,
 		Agents: map[string]*snapshot.Agent{ag.Name: {Agent: &ag, View: view, Model: sm}}, Models: map[string]*snapshot.Model{"m": sm},
 	}
 }

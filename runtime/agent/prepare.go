@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
 // prepared is the output of prepare: what this iteration runs under.
@@ -23,6 +25,9 @@ type prepared struct {
 
 // prepare takes the generation of this iteration and decides its limits.
 func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
+	if err := t.authorize(); err != nil {
+		return prepared{}, err
+	}
 	ag, h, err := t.agent()
 	if err != nil {
 		return prepared{}, err
@@ -34,6 +39,30 @@ func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
 	p.Reason = ended(ag.Budget, u, time.Since(t.started))
 	p.Final = p.Reason != ""
 	return p, nil
+}
+
+// authorize looks the turn's key up in the live generation: a step is not begun for a key
+// that was removed or may not use the agent any more, and what it may do else holds from
+// here on. A principal that is no key keeps what it may do.
+func (t *turn) authorize() error {
+	if !t.Principal.Keyed {
+		return nil
+	}
+	lease, release, err := t.o.Holder.AcquireFor("checking a key")
+	if err != nil {
+		return err
+	}
+	defer release()
+	keys := lease.Config.Server.Keys
+	i := slices.IndexFunc(keys, func(k config.Key) bool { return k.Name == t.Principal.Name })
+	if i < 0 {
+		return fault.New(fault.Denied, "the key %q, for which the turn runs, is not there any more in generation %d", t.Principal.Name, lease.Number)
+	}
+	t.Principal.Role, t.Principal.Agents = keys[i].Role, keys[i].Agents
+	if !t.Principal.MayUse(t.Agent) {
+		return fault.New(fault.Denied, "the key %q, for which the turn runs, may not use agent %q any more in generation %d", t.Principal.Name, t.Agent, lease.Number)
+	}
+	return nil
 }
 
 // ended names the budget that is used up, or "".

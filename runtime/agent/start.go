@@ -32,7 +32,6 @@ type admission struct {
 	generation int64
 	onBusy     string
 	onLeave    string
-	maxRuns    int
 }
 
 // Start commits the turn's input and runs the turn in the background, detached from
@@ -80,7 +79,7 @@ func (l *Loop) admit(ctx context.Context, t Turn) (admission, error) {
 	}
 	a := admission{
 		turn: t, runID: newID("run"), generation: lease.Number,
-		onBusy: ag.OnBusy, onLeave: ag.OnDisconnect, maxRuns: lease.Config.Runtime.MaxRuns,
+		onBusy: ag.OnBusy, onLeave: ag.OnDisconnect,
 	}
 	a.session, err = l.session(ctx, t)
 	return a, err
@@ -138,7 +137,7 @@ func (l *Loop) session(ctx context.Context, t Turn) (session.Session, error) {
 }
 
 // enter waits for a place: a free worker and, for an agent that queues, an idle
-// session. A run that has entered must leave.
+// session. It holds no generation meanwhile. A run that has entered must leave.
 func (l *Loop) enter(ctx context.Context, a admission) (*Running, context.Context, error) {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -157,11 +156,25 @@ func (l *Loop) enter(ctx context.Context, a admission) (*Running, context.Contex
 			return nil, nil, context.Cause(ctx)
 		case busy && a.onBusy == "reject":
 			return nil, nil, fault.New(fault.Exists, "session %q is busy: a turn is running", a.session.ID)
-		case !busy && (a.maxRuns == 0 || len(l.active) < a.maxRuns):
+		case !busy && l.room():
 			return l.admitted(ctx, a)
 		}
+		l.waiting++
 		l.idle.Wait()
+		l.waiting--
 	}
+}
+
+// room says whether the live generation lets one more run begin. A run that waits holds
+// none, so it goes by what is live when it is asked. Needs mu.
+func (l *Loop) room() bool {
+	lease, release, err := l.o.Holder.AcquireFor("admitting a run")
+	if err != nil {
+		return true // stopping: the run ends of that
+	}
+	defer release()
+	most := lease.Config.Runtime.MaxRuns
+	return most == 0 || len(l.active) < most
 }
 
 // admitted registers the run. Needs mu.

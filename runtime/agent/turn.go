@@ -151,6 +151,9 @@ func (t *turn) hold() (*held, error) {
 	if t.lease != nil {
 		return t.lease, nil
 	}
+	if t.pinned != nil && t.pinned.Expiry.Err() != nil {
+		t.unpin() // drained: the turn goes on with what is live
+	}
 	if t.pinned != nil {
 		t.lease = t.pinned
 		return t.lease, nil
@@ -216,6 +219,7 @@ func (t *turn) unpin() {
 	if t.pinned != nil {
 		t.pinned.release()
 	}
+	t.pinned = nil
 }
 
 // agent is this turn's agent in the generation of the step.

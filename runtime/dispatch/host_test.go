@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -283,4 +285,78 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%d reports: %.200q", len(reports), reports)
 		}
 	})
+}
+
+// TestCallsOutliveNoHandler: a handler that does not wait for a call of its own ends it, and
+// its outcome comes after: nothing that it began runs on without the call.
+func TestCallsOutliveNoHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside := make(chan struct{})
+		ended := false
+		below := newTool(t, "below", `{}`, func(ctx context.Context, _ *tool.Call) (tool.Result, error) {
+			close(inside)
+			<-ctx.Done()
+			time.Sleep(50 * time.Millisecond) // tidies up
+			ended = true
+			return tool.Result{}, ctx.Err()
+		})
+		var late error
+		finished := make(chan struct{})
+		above := newTool(t, "above", `{}`, func(ctx context.Context, c *tool.Call) (tool.Result, error) {
+			go func() {
+				defer close(finished)
+				_, first := c.Host.Invoke(context.WithoutCancel(ctx), tool.Invocation{Tool: "below", Room: 1})
+				_, late = c.Host.Invoke(context.WithoutCancel(ctx), tool.Invocation{Tool: "below", Room: 1})
+				if first == nil {
+					t.Error("the call below had an answer")
+				}
+			}()
+			<-inside
+			return tool.Text("done"), nil
+		})
+		d := dispatcher()
+		o := d.Dispatch(t.Context(), request(viewOf(t, above, below), "above", ""))
+		if o.Content != `"done"` || o.Duration != 50*time.Millisecond || !ended || d.Abandoned() != 0 {
+			t.Errorf("outcome %+v, the call below ended %v, %d abandoned", o, ended, d.Abandoned())
+		}
+		<-finished
+		if fault.KindOf(late) != fault.Canceled {
+			t.Errorf("a call after the end of the handler: %v", late)
+		}
+	})
+}
+
+// TestCallsBelowAreAskedFor: what is taken away is refused at every depth, and a handler
+// that waits may ask itself.
+func TestCallsBelowAreAskedFor(t *testing.T) {
+	for _, test := range []struct {
+		gone    []tool.Name // from the start
+		waiting []tool.Name // while the handler of leaf waits
+		want    string
+		reached bool // the handler of leaf is
+	}{
+		{nil, nil, "", true},
+		{[]tool.Name{"leaf"}, nil, "leaf was removed in generation 4", false},
+		{[]tool.Name{"mid"}, nil, "mid was removed in generation 4", false},
+		{nil, []tool.Name{"leaf"}, "leaf was removed in generation 4", true},
+		{nil, []tool.Name{"mid"}, "", true}, // it runs already
+	} {
+		gone, reached := slices.Clone(test.gone), false
+		leaf := newTool(t, "leaf", `{}`, func(_ context.Context, c *tool.Call) (tool.Result, error) {
+			reached = true
+			gone = append(gone, test.waiting...)
+			return tool.Text("done"), c.Allowed()
+		})
+		r := request(viewOf(t, newTool(t, "top", `{}`, calls("mid", "")), newTool(t, "mid", `{}`, calls("leaf", "")), leaf), "top", "")
+		r.Live = func(x *registry.Tool) error {
+			if slices.Contains(gone, x.Name) {
+				return fault.New(fault.Unavailable, "%s was removed in generation 4", x.Name)
+			}
+			return nil
+		}
+		o := newBench(t).Dispatch(t.Context(), r)
+		if o.Failed != (test.want != "") || !strings.Contains(o.Content, test.want) || reached != test.reached {
+			t.Errorf("%v, %v: %s, reached %v", test.gone, test.waiting, o.Content, reached)
+		}
+	}
 }

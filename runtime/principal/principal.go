@@ -28,6 +28,9 @@ type Principal struct {
 	Role Role
 	// Agents are the agents it may use, as globs; nil means all, an empty list none.
 	Agents []string
+	// Keyed says that it is the declared key of that name. What the live configuration says
+	// of the key holds, also for what was begun before.
+	Keyed bool
 }
 
 // Local is the principal of a loopback server without keys.

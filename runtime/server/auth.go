@@ -34,7 +34,7 @@ func (s *Server) authenticate(r *http.Request, conf config.Server) (principal.Pr
 	if key == nil {
 		return principal.Principal{}, nil, unauthenticated("the key is not known")
 	}
-	return principal.Principal{Name: key.Name, Role: key.Role, Agents: key.Agents}, key, nil
+	return principal.Principal{Name: key.Name, Role: key.Role, Agents: key.Agents, Keyed: true}, key, nil
 }
 
 func unauthenticated(message string) error {
