@@ -141,7 +141,7 @@ func BenchmarkColdLoadOf2000(b *testing.B) {
 		begin := time.Now()
 		o := p.r.o.Load
 		o.Cache = config.NewCache()
-		r := newRound(&live{}, newDisk(config.Disk{}).view(o.Paths.ConfigDir), &hold{})
+		r := newRound(&live{}, newDisk(config.Disk{}).view(o.Paths.ConfigDir, told{all: true}), &hold{})
 		cfg, diags := config.Load(b.Context(), r, o)
 		if diags.HasErrors() {
 			b.Fatal(diags)

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -71,13 +74,18 @@ func (f *file) age(trigger string) time.Duration {
 // read again. It is safe for concurrent use.
 type disk struct {
 	source config.Source // lists and resolves
+	counts counts
 
-	mu   sync.Mutex // guards below
-	seen map[string]*file
+	mu    sync.Mutex // guards below
+	seen  map[string]*file
+	lists map[string][]string // of directories that were listed without an error
 }
 
+// counts are how often the file system was asked.
+type counts struct{ looks, reads, lists atomic.Int64 }
+
 func newDisk(source config.Source) *disk {
-	return &disk{source: source, seen: map[string]*file{}}
+	return &disk{source: source, seen: map[string]*file{}, lists: map[string][]string{}}
 }
 
 // look gives the present state of path. Content that is equal to what was seen before
@@ -86,11 +94,49 @@ func (d *disk) look(path string) *file {
 	d.mu.Lock()
 	before := d.seen[path]
 	d.mu.Unlock()
-	now := examine(path, before)
+	now := d.examine(path, before)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen[path] = now
 	return now
+}
+
+// recall gives what was last seen of path if only an event can have changed that.
+func (d *disk) recall(path string) (*file, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.seen[path]
+	return f, ok && (f.absent() || f.settled() && !f.sig.shared())
+}
+
+// list gives the declarations below dir.
+func (d *disk) list(dir string) ([]string, error) {
+	d.counts.lists.Add(1)
+	files, err := d.source.Files(dir)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.lists[dir] = files
+	} else {
+		delete(d.lists, dir)
+	}
+	return files, err
+}
+
+// relist remembers what dir lists by now.
+func (d *disk) relist(dir string, files []string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lists[dir] = files
+	return files
+}
+
+// listed gives what dir listed last; false if that was an error.
+func (d *disk) listed(dir string) ([]string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	files, ok := d.lists[dir]
+	return files, ok
 }
 
 // keep forgets all other paths.
@@ -106,8 +152,9 @@ func (d *disk) keep(paths []string) {
 	d.seen = kept
 }
 
-func examine(path string, before *file) *file {
+func (d *disk) examine(path string, before *file) *file {
 	now := time.Now()
+	d.counts.looks.Add(1)
 	info, err := os.Stat(path)
 	if err == nil && before != nil && before.settled() && before.sig == signatureOf(info) {
 		return before
@@ -119,6 +166,7 @@ func examine(path string, before *file) *file {
 	case !info.Mode().IsRegular():
 		next.err = notRegular(path)
 	default:
+		d.counts.reads.Add(1)
 		next = readFile(path)
 	}
 	if next.absent() {
@@ -219,25 +267,35 @@ func readAll(f *os.File, size int64) ([]byte, error) {
 type view struct {
 	disk      *disk
 	configDir string
+	told      told // what may differ from what was last seen
 
 	mu    sync.Mutex // guards below
 	files map[string]func() *file
 	lists map[string]func() ([]string, error)
 }
 
-func (d *disk) view(configDir string) *view {
-	return &view{disk: d, configDir: configDir, files: map[string]func() *file{}, lists: map[string]func() ([]string, error){}}
+func (d *disk) view(configDir string, t told) *view {
+	return &view{disk: d, configDir: configDir, told: t, files: map[string]func() *file{}, lists: map[string]func() ([]string, error){}}
 }
 
 func (v *view) look(path string) *file {
 	v.mu.Lock()
 	look, ok := v.files[path]
 	if !ok {
-		look = sync.OnceValue(func() *file { return v.disk.look(path) })
+		look = v.looker(path)
 		v.files[path] = look
 	}
 	v.mu.Unlock()
 	return look()
+}
+
+func (v *view) looker(path string) func() *file {
+	if !v.told.all && !v.told.paths[path] {
+		if f, ok := v.disk.recall(path); ok {
+			return func() *file { return f }
+		}
+	}
+	return sync.OnceValue(func() *file { return v.disk.look(path) })
 }
 
 // list gives the declarations below dir. One of them may have vanished since: then it
@@ -246,11 +304,38 @@ func (v *view) list(dir string) ([]string, error) {
 	v.mu.Lock()
 	list, ok := v.lists[dir]
 	if !ok {
-		list = sync.OnceValues(func() ([]string, error) { return v.disk.source.Files(dir) })
+		list = sync.OnceValues(func() ([]string, error) { return v.listing(dir) })
 		v.lists[dir] = list
 	}
 	v.mu.Unlock()
 	return list()
+}
+
+// listing takes from what was listed before the files that are told to have changed and
+// are gone. A new one is a reason to list again, since the language has rules for names.
+func (v *view) listing(dir string) ([]string, error) {
+	was, ok := v.disk.listed(dir)
+	if v.told.all || !ok {
+		return v.disk.list(dir)
+	}
+	gone := map[string]bool{}
+	for path := range v.told.paths {
+		if !under(path, dir) {
+			continue
+		}
+		_, known := slices.BinarySearch(was, path)
+		absent := v.look(path).absent()
+		if !known && !absent && strings.HasSuffix(path, ".hcl") {
+			return v.disk.list(dir)
+		}
+		if known && absent {
+			gone[path] = true
+		}
+	}
+	if len(gone) == 0 {
+		return was, nil
+	}
+	return v.disk.relist(dir, slices.DeleteFunc(slices.Clone(was), func(path string) bool { return gone[path] })), nil
 }
 
 // isDir says that path is a directory that was asked for.

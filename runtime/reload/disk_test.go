@@ -141,7 +141,7 @@ func TestAViewIsConsistent(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.hcl")
 	write(t, path, "old")
-	v := newDisk(config.Disk{}).view(dir)
+	v := newDisk(config.Disk{}).view(dir, told{all: true})
 	first, err := v.list(dir)
 	must(t, err)
 	diff(t, string(v.look(path).content), "old")

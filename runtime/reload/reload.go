@@ -144,18 +144,21 @@ type Reloader struct {
 	o       Options
 	disk    *disk
 	flights flights
+	news    news
 
 	mu      sync.Mutex // guards below
 	live    *live
 	first   *config.Config // what restart-only settings are compared with
 	tracked []string       // what the last candidate looked at
 	tried   map[string]string
-	refused bool // the last candidate was refused for a reason that is not in it
-	stale   []Stale
-	pending []string
-	last    Outcome
-	watcher string // fsnotify | poll, while Run runs
-	restart []string
+	// recorded counts candidates that came to something.
+	recorded int
+	refused  bool // the last candidate was refused for a reason that is not in it
+	stale    []Stale
+	pending  []string
+	last     Outcome
+	watcher  string // fsnotify | poll, while Run runs
+	restart  []string
 }
 
 // New makes a Reloader. It does nothing before Start.
@@ -195,6 +198,7 @@ func (r *Reloader) current() *live {
 // reload is one reload, observed. It runs alone.
 func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Outcome, error) {
 	out, err := r.attempt(ctx, trigger, strict)
+	r.news.end(err)
 	if err == nil && r.o.Observe != nil {
 		r.o.Observe(out)
 	}
@@ -203,7 +207,7 @@ func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Out
 
 func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Outcome, error) {
 	begin := time.Now()
-	v, err := r.look(ctx, trigger, begin)
+	v, err := r.look(ctx, trigger)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -309,6 +313,7 @@ func (r *Reloader) record(s *settlement, stale []Stale, trigger string, begin ti
 	}
 	r.live, r.tracked, r.tried, r.stale, r.pending = l, tracked, tried, stale, nil
 	r.refused = len(s.refused) > 0
+	r.recorded++
 	if l.snapshot != nil {
 		out.Generation = l.snapshot.Number
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,64 +15,106 @@ const maxSyncs = 5
 // Run reloads when files change, until ctx ends; then it returns nil. When watching is
 // off it only notes which changes are not loaded. Start must have succeeded.
 func (r *Reloader) Run(ctx context.Context) error {
-	w := r.open()
-	var wg sync.WaitGroup
-	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{r: r, raw: make(chan struct{}, 1)}
+	defer f.end()
 	defer cancel()
-	raw, quiet := make(chan struct{}, 1), make(chan struct{}, 1)
-	if w != nil {
-		defer func() {
-			if err := w.close(); err != nil {
-				r.o.Log.Warn("closing watcher", "err", err)
-			}
-		}()
-		wg.Go(func() { w.pump(ctx, raw) })
-		wg.Go(func() { debounce(ctx, raw, quiet, r.o.Quiet, r.o.MaxWait) })
-	}
+	quiet := make(chan struct{}, 1)
+	f.wg.Go(func() { debounce(ctx, f.raw, quiet, r.o.Quiet, r.o.MaxWait) })
 	poll := time.NewTicker(r.o.Poll)
 	defer poll.Stop()
-	r.follow(ctx, w, TriggerPoll) // what changed since Start
+	r.follow(ctx, f.open(ctx), TriggerPoll) // what changed since Start
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-quiet:
-			r.follow(ctx, w, TriggerFile)
+			r.follow(ctx, f.watcher, TriggerFile)
 		case <-poll.C:
-			r.follow(ctx, w, TriggerPoll)
+			r.follow(ctx, f.open(ctx), TriggerPoll)
 		}
 	}
 }
 
-// open makes a watcher; nil if the system has none to give.
-func (r *Reloader) open() *watcher {
-	w, err := r.o.watch(r.o.Load.Paths.State)
+// feed is where events come from. It is one goroutine's, but for ended.
+type feed struct {
+	r       *Reloader
+	raw     chan struct{}
+	wg      sync.WaitGroup
+	watcher *watcher // nil: the system has none to give
+	ended   atomic.Bool
+	refused bool // said so
+}
+
+// open makes a watcher unless there is one. What a system has no more of it may have
+// again later.
+func (f *feed) open(ctx context.Context) *watcher {
+	if f.ended.Swap(false) {
+		f.close()
+	}
+	if f.watcher != nil {
+		return f.watcher
+	}
+	w, err := f.r.o.watch(f.r.o.Load.Paths.State)
 	if err != nil {
-		r.o.Log.Warn("file events are not available, polling instead", "err", err, "poll", r.o.Poll)
-		r.watchingBy("poll")
+		f.r.watchingBy("poll")
+		if !f.refused {
+			f.r.o.Log.Warn("file events are not available, polling instead", "err", err, "poll", f.r.o.Poll)
+		}
+		f.refused = true
 		return nil
 	}
+	f.watcher, f.refused = w, false
+	f.wg.Go(func() { f.ended.Store(w.pump(ctx, &f.r.news, f.raw)) })
 	return w
 }
 
-func (r *Reloader) watchingBy(what string) {
+func (f *feed) close() {
+	if f.watcher == nil {
+		return
+	}
+	if err := f.watcher.close(); err != nil {
+		f.r.o.Log.Warn("closing watcher", "err", err)
+	}
+	f.watcher = nil
+}
+
+// end closes what is open; the context of its goroutines has ended.
+func (f *feed) end() {
+	f.close()
+	f.wg.Wait()
+}
+
+// watchingBy notes where events come from, and gives what was noted before.
+func (r *Reloader) watchingBy(what string) (before string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.watcher = what
+	before, r.watcher = r.watcher, what
+	return before
 }
 
 // follow looks at the disk and acts on what changed. Directories are watched before
 // they are looked at; one that only the new generation has is watched after, and then
-// looked at again.
+// everything is looked at again.
 func (r *Reloader) follow(ctx context.Context, w *watcher, trigger string) {
-	r.sync(w)
+	if r.news.unwatched() || trigger != TriggerFile {
+		r.sync(w)
+	}
 	for range maxSyncs {
+		before := r.candidates()
 		r.act(ctx, trigger)
-		if !r.sync(w) || ctx.Err() != nil {
+		if ctx.Err() != nil || r.candidates() == before || !r.sync(w) {
 			return
 		}
+		r.news.add()
 	}
+}
+
+// candidates counts what may have changed which files matter.
+func (r *Reloader) candidates() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recorded
 }
 
 // sync watches what the last candidate looked at; true if that is more than before.
@@ -85,12 +128,12 @@ func (r *Reloader) sync(w *watcher) bool {
 	if err != nil {
 		by = "poll"
 	}
-	r.mu.Lock()
-	was := r.watcher
-	r.watcher = by
-	r.mu.Unlock()
-	if err != nil && was != by {
+	was := r.watchingBy(by)
+	switch {
+	case err != nil && was != by:
 		r.o.Log.Warn("some directories cannot be watched, polling them instead", "err", err, "poll", r.o.Poll)
+	case err == nil && was == "poll":
+		r.o.Log.Info("file events are available again")
 	}
 	return grown
 }
@@ -116,7 +159,7 @@ func (r *Reloader) act(ctx context.Context, trigger string) {
 	watches := r.watches()
 	r.mu.Unlock()
 	if !watches {
-		r.note()
+		r.note(trigger)
 		return
 	}
 	if _, err := r.Reload(ctx, trigger); err != nil && ctx.Err() == nil {
@@ -125,12 +168,12 @@ func (r *Reloader) act(ctx context.Context, trigger string) {
 }
 
 // note finds the changes on disk that no reload has looked at.
-func (r *Reloader) note() {
+func (r *Reloader) note(trigger string) {
 	r.mu.Lock()
-	l, tried := r.live, r.tried
+	l, tracked, tried := r.live, r.tracked, r.tried
 	r.mu.Unlock()
-	v := r.disk.view(r.o.Load.Paths.ConfigDir)
-	now := versions(v, l.changes(v, nil))
+	v := r.disk.view(r.o.Load.Paths.ConfigDir, r.take(trigger))
+	now := versions(v, l.changes(v, tracked))
 	var pending []string
 	for _, path := range sortedKeys(now) {
 		if was, ok := tried[path]; !ok || was != now[path] {

@@ -24,3 +24,6 @@ func (s signature) latest() time.Time { return time.Unix(0, int64(s.modified)) }
 // proves says that the times tell of every write. They do not: a modification time can
 // be set, so that every file is read again.
 func (s signature) proves() bool { return false }
+
+// shared says that the file may have another name, through which it may change unseen.
+func (s signature) shared() bool { return true }

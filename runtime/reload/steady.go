@@ -8,11 +8,18 @@ import (
 
 // look sees the disk as it is. When nobody asked for it right now, a file that was
 // written a moment ago may be in the middle of that: it is looked at again, until it is
-// left alone or MaxWait has passed since begin. One that looks cut off gets as much
-// again: it is worth more than to be in time.
-func (r *Reloader) look(ctx context.Context, trigger string, begin time.Time) (*view, error) {
+// left alone or MaxWait has passed since the first event. One that looks cut off gets as
+// much again: it is worth more than to be in time.
+//
+// After events only what they named is looked at, and what cannot be trusted to be as
+// it was without one.
+func (r *Reloader) look(ctx context.Context, trigger string) (*view, error) {
+	begin, news := time.Now(), r.take(trigger)
+	if trigger == TriggerFile && !news.first.IsZero() {
+		begin = news.first
+	}
 	for {
-		v := r.disk.view(r.o.Load.Paths.ConfigDir)
+		v := r.disk.view(r.o.Load.Paths.ConfigDir, news)
 		if explicit(trigger) {
 			return v, nil
 		}
@@ -26,7 +33,15 @@ func (r *Reloader) look(ctx context.Context, trigger string, begin time.Time) (*
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
+		news = news.with(r.news.take())
 	}
+}
+
+// take gives what events said; for every other reason to look, that is anything.
+func (r *Reloader) take(trigger string) told {
+	t := r.news.take()
+	t.all = t.all || trigger != TriggerFile || len(t.paths) == 0
+	return t
 }
 
 // moving says that some change is younger than the quiet time, so that more may follow;

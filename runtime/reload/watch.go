@@ -12,64 +12,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxLinks bounds the links followed on the way to one path.
-const maxLinks = 40
-
-// names says which entries of a watched directory matter; nil: all.
-type names map[string]bool
-
-// places are the directories whose entries decide what a configuration is read from,
-// by real path, so that a directory reached in two ways is watched once.
-type places map[string]names
-
-// entry notes that what happens to one entry of a directory matters.
-func (p places) entry(dir, name string) {
-	if n, ok := p[dir]; !ok {
-		p[dir] = names{name: true}
-	} else if n != nil {
-		n[name] = true
-	}
-}
-
-// path notes all that decides what path means: for each link on the way the
-// directory it stands in, and in the end the directory that holds the file, or, of one
-// that is not there, the deepest that exists.
-func (p places) path(path string) {
-	at, rest := string(filepath.Separator), parts(path)
-	for links := 0; len(rest) > 0; {
-		next := filepath.Join(at, rest[0])
-		info, err := os.Lstat(next)
-		if err != nil || len(rest) == 1 {
-			p.entry(at, rest[0])
-		}
-		if err != nil {
-			return
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at, rest = next, rest[1:]
-			continue
-		}
-		p.entry(at, rest[0])
-		target, err := os.Readlink(next)
-		if links++; err != nil || links > maxLinks {
-			return
-		}
-		if filepath.IsAbs(target) {
-			at = string(filepath.Separator)
-		}
-		rest = append(parts(target), rest[1:]...)
-	}
-}
-
-// parts are the names on the way down a path.
-func parts(path string) []string {
-	clean := strings.Trim(filepath.Clean(path), string(filepath.Separator))
-	if clean == "" {
-		return nil
-	}
-	return strings.Split(clean, string(filepath.Separator))
-}
-
 // watcher gets events of directories from the system.
 type watcher struct {
 	fs   *fsnotify.Watcher
@@ -77,6 +19,9 @@ type watcher struct {
 
 	mu      sync.Mutex // guards below
 	watched places
+	// vague says that what an event names may not be all that changed: a directory is
+	// read under two names, or one cannot be watched.
+	vague bool
 }
 
 func newWatcher(skip string) (*watcher, error) {
@@ -88,53 +33,67 @@ func newWatcher(skip string) (*watcher, error) {
 }
 
 // sync watches what decides about dirs, read recursively, and about files, and
-// nothing else. It says whether a directory is watched that was not, in which
-// something may have happened before. The error tells of directories that cannot be
-// watched; the others are.
+// nothing else. It says whether something is watched that was not, to which something
+// may have happened before. The error tells of directories that cannot be watched; the
+// others are.
 func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
-	want := places{}
-	var failed error
+	s := survey{w: w, want: places{}, trees: map[string]bool{}}
 	for _, dir := range dirs {
-		want.path(dir)
-		failed = errors.Join(failed, w.tree(want, dir, map[string]bool{}))
+		s.want.path(dir)
+		s.tree(dir, dir, map[string]bool{})
 	}
 	for _, file := range files {
-		if !underAny(file, dirs) {
-			want.path(file)
+		if !s.trees[filepath.Dir(file)] {
+			s.want.path(file)
 		}
 	}
-	for dir := range want {
-		failed = errors.Join(failed, w.add(dir))
+	for dir := range s.want {
+		if err := w.add(dir); err != nil {
+			s.failed = errors.Join(s.failed, err)
+			delete(s.want, dir)
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for dir := range want {
-		if _, ok := w.watched[dir]; !ok {
-			grown = true
-		}
-	}
 	for dir := range w.watched {
-		if _, ok := want[dir]; !ok {
+		if s.want[dir] == nil {
 			_ = w.fs.Remove(dir) // one that was deleted is not watched any more
 		}
 	}
-	w.watched = want
-	return grown, failed
+	grown = s.want.beyond(w.watched)
+	w.watched, w.vague = s.want, s.twice || s.failed != nil
+	return grown, s.failed
+}
+
+// survey finds out what to watch.
+type survey struct {
+	w      *watcher
+	want   places
+	trees  map[string]bool // the directories of declarations, as named
+	twice  bool            // one is read under two names
+	failed error
 }
 
 // tree adds dir and the directories below it in which declarations are looked for.
 // Each is watched before it is listed, so that nothing appears unseen in between.
-func (w *watcher) tree(want places, dir string, seen map[string]bool) error {
+func (s *survey) tree(dir, named string, seen map[string]bool) {
 	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || seen[real] || real == w.skip {
-		return nil //nolint:nilerr // what is not there is watched from above
+	if err != nil || real == s.w.skip {
+		return // what is not there is watched from above
+	}
+	if seen[real] {
+		s.twice = true
+		return
 	}
 	seen[real] = true
-	failed := w.add(real)
-	want[real] = nil
+	if err := s.w.add(real); err != nil {
+		s.failed = errors.Join(s.failed, err)
+	}
+	s.want.declares(real, named)
+	s.trees[named] = true
 	entries, err := os.ReadDir(real)
 	if err != nil {
-		return failed // gone meanwhile; its parent tells
+		return // gone meanwhile; its parent tells
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
@@ -142,13 +101,12 @@ func (w *watcher) tree(want places, dir string, seen map[string]bool) error {
 		}
 		path := filepath.Join(real, e.Name())
 		if e.Type()&fs.ModeSymlink != 0 {
-			want.path(path)
+			s.want.path(path)
 		}
 		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isDir(path) {
-			failed = errors.Join(failed, w.tree(want, path, seen))
+			s.tree(path, filepath.Join(named, e.Name()), seen)
 		}
 	}
-	return failed
 }
 
 func isDir(path string) bool {
@@ -166,38 +124,64 @@ func (w *watcher) add(dir string) error {
 	return err
 }
 
-// pump signals out for every event that matters until ctx ends.
-func (w *watcher) pump(ctx context.Context, out chan<- struct{}) {
+// pump adds to n what events say and signals out for each that matters, until ctx ends
+// or the system gives no more; the latter is true.
+func (w *watcher) pump(ctx context.Context, n *news, out chan<- struct{}) (ended bool) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case ev, ok := <-w.fs.Events:
 			if !ok {
-				return
+				return true
 			}
-			if w.matters(ev) {
+			if paths, ok := w.concerns(ev); ok {
+				n.add(paths...)
 				signal(out)
 			}
 		case _, ok := <-w.fs.Errors:
 			if !ok {
-				return
+				return true
 			}
-			signal(out) // events were lost: look at everything
+			n.add() // events were lost: look at everything
+			signal(out)
 		}
 	}
 }
 
-// matters says that an event can change what is loaded. What happens to a watched
-// directory itself always can.
-func (w *watcher) matters(ev fsnotify.Event) bool {
+// concerns says whether an event can change what is loaded, and the paths, as named,
+// that can have changed; none: any. What happens to a watched directory itself, to a
+// link or to a directory can change everything.
+func (w *watcher) concerns(ev fsnotify.Event) (paths []string, matters bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.watched[ev.Name]; ok {
+	dir, name := filepath.Split(ev.Name)
+	at := w.watched[filepath.Clean(dir)]
+	switch {
+	case at == nil, w.watched[ev.Name] != nil, at.names[name]:
+		return nil, true
+	case !at.tree:
+		return nil, false
+	case w.vague, !plain(ev):
+		return nil, true
+	}
+	for _, named := range at.named {
+		paths = append(paths, filepath.Join(named, name))
+	}
+	return paths, true
+}
+
+// plain says that an event is about a file and about it alone. Of what is not there any
+// more it was: directories and links that are, are known.
+func plain(ev fsnotify.Event) bool {
+	if ev.Op == fsnotify.Write {
 		return true
 	}
-	only, ok := w.watched[filepath.Dir(ev.Name)]
-	return !ok || only == nil || only[filepath.Base(ev.Name)]
+	info, err := os.Lstat(ev.Name)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return info.Mode()&(fs.ModeDir|fs.ModeSymlink) == 0
 }
 
 func (w *watcher) close() error { return w.fs.Close() }

@@ -55,7 +55,7 @@ func TestPlacesOfAPath(t *testing.T) {
 				if rel == "." {
 					rel = ""
 				}
-				got[rel] = slices.Sorted(maps.Keys(n))
+				got[rel] = slices.Sorted(maps.Keys(n.names))
 			}
 			diff(t, got, tt.want)
 		})
@@ -76,7 +76,8 @@ func seen(t *testing.T, w *watcher, barrier string, do func() error) bool {
 			if ev.Name == barrier && ev.Has(fsnotify.Remove) {
 				return matters
 			}
-			matters = matters || filepath.Dir(ev.Name) != filepath.Dir(barrier) && w.matters(ev)
+			_, ok := w.concerns(ev)
+			matters = matters || filepath.Dir(ev.Name) != filepath.Dir(barrier) && ok
 		case <-timeout:
 			t.Fatal("the barrier gave no event")
 		}
@@ -160,7 +161,8 @@ func TestWatcherIgnoresWhatDeclaresNothing(t *testing.T) {
 	for name, want := range map[string]bool{
 		"agents": true, "agents/main.hcl": true, "agents/..data": true, "notes.txt": false, "state": false,
 	} {
-		diff(t, map[string]bool{name: w.matters(fsnotify.Event{Name: at(name)})}, map[string]bool{name: want})
+		_, got := w.concerns(fsnotify.Event{Name: at(name)})
+		diff(t, map[string]bool{name: got}, map[string]bool{name: want})
 	}
 	if slices.Contains(w.fs.WatchList(), at("agents/state")) {
 		t.Error("the state directory is watched")
@@ -174,12 +176,14 @@ func TestWatcherTakesAnOverflowForAnEvent(t *testing.T) {
 	defer func() { must(t, w.close()) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, ended := make(chan struct{}, 1), make(chan struct{})
+	var n news
 	go func() {
 		defer close(ended)
-		w.pump(ctx, out)
+		w.pump(ctx, &n, out)
 	}()
 	w.fs.Errors <- fsnotify.ErrEventOverflow
 	<-out
+	diff(t, n.take().all, true)
 	cancel()
 	<-ended
 }
