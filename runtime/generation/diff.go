@@ -59,6 +59,8 @@ type AttrChange struct {
 type InputChange struct {
 	Path   string `json:"path"` // relative to the project where it lies in it
 	Action Action `json:"action"`
+	// SHA256 is the digest of the content it has now, in hex; empty: it is gone.
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // Sharing counts what a generation has of the one before, and what was built for it.
@@ -230,14 +232,14 @@ func CompareInputs(from, to map[string]string) []InputChange {
 	for path, digest := range to {
 		switch was, ok := from[path]; {
 		case !ok:
-			out = append(out, InputChange{path, Added})
+			out = append(out, InputChange{path, Added, digest})
 		case was != digest:
-			out = append(out, InputChange{path, Changed})
+			out = append(out, InputChange{path, Changed, digest})
 		}
 	}
 	for path := range from {
 		if _, ok := to[path]; !ok {
-			out = append(out, InputChange{path, Removed})
+			out = append(out, InputChange{path, Removed, ""})
 		}
 	}
 	slices.SortFunc(out, func(a, b InputChange) int { return strings.Compare(a.Path, b.Path) })
