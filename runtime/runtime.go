@@ -277,8 +277,9 @@ func (s *System) Load(ctx context.Context) (hcl.Diagnostics, error) {
 	if err != nil {
 		return outcome.Diagnostics, err
 	}
-	for name, a := range s.live().Agents {
-		s.log.Info("agent ready", "agent", name, "model", a.Model.Label, "provider", a.Model.Model.Provider, "tools", a.View.Len())
+	live := s.live()
+	for name, a := range live.Agents {
+		s.log.Info("agent ready", "agent", name, "model", a.Model.Label, "provider", a.Model.Model.Provider, "tools", a.View.Len(), "generation", live.Number)
 	}
 	return outcome.Diagnostics, nil
 }

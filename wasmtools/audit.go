@@ -40,7 +40,7 @@ func (a *audit) close(log *slog.Logger) {
 func (a *audit) record(log *slog.Logger, message string, more ...any) {
 	attrs := []any{slog.Bool("audit", true)}
 	if a.of != nil {
-		attrs = append(attrs, slog.String("call", a.of.ID), slog.String("principal", a.of.Principal.Name), slog.String("agent", a.of.Agent), slog.String("run", a.of.Run))
+		attrs = append(attrs, slog.String("call", a.of.ID), slog.String("principal", a.of.Principal.Name), slog.String("agent", a.of.Agent), slog.String("run", a.of.Run), slog.Int64("generation", a.of.Generation))
 	}
 	log.Warn(message, append(attrs, more...)...) //nolint:sloglint // the message is one of two constants
 }

@@ -46,7 +46,7 @@ func TestAuditFiles(t *testing.T) {
 				continue
 			}
 			_, _ = tl.Call(t.Context(), &tool.Call{
-				ID: "call-1", Tool: "probe", Arguments: []byte("{" + c.args + "}"), Agent: "a", Run: "r", Principal: principal.Principal{Name: "ann"},
+				ID: "call-1", Tool: "probe", Arguments: []byte("{" + c.args + "}"), Agent: "a", Run: "r", Generation: 3, Principal: principal.Principal{Name: "ann"},
 			})
 			if c.reason != "" {
 				audit.oneRecord(t, "files", c.reason)

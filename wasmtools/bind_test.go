@@ -168,7 +168,7 @@ func TestOptional(t *testing.T) {
 	tl := bind(t, r, built.reactor, Spec{Optional: true})
 	_, err := invoke(t.Context(), t, tl, `{"do":"http","url":"https://probe.example"}`)
 	wantFault(t, err, fault.Invalid, "not granted")
-	if s := l.String(); !strings.Contains(s, `msg="capability refused" tool=probe audit=true call=call-1 principal=ann agent=a run=r capability=http reason="there is no grant of it"`) {
+	if s := l.String(); !strings.Contains(s, `msg="capability refused" tool=probe audit=true call=call-1 principal=ann agent=a run=r generation=3 capability=http reason="there is no grant of it"`) {
 		t.Error(s)
 	}
 	// The code is -EACCES.

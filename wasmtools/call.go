@@ -83,7 +83,7 @@ func (t *Tool) Call(ctx context.Context, tc *tool.Call) (tool.Result, error) {
 	}
 	c := newCall(ctx, t, t.module.program)
 	c.id, c.owner, c.audit.of = tc.ID, tc.Principal.Name, tc
-	c.log = t.log.With("call", tc.ID)
+	c.log = t.log.With("call", tc.ID, "run", tc.Run, "generation", tc.Generation)
 	defer c.end()
 	if err := c.mount(); err != nil {
 		return tool.Result{}, err

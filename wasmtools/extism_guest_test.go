@@ -214,7 +214,7 @@ func TestPluginWithoutHTTP(t *testing.T) {
 	wantBind(t, err, "", `grant "http" {`)
 	tl := bind(t, r, wasm, Spec{Optional: true})
 	step{args: `{"url":"https://a.example"}`, want: `capability "http", which is not granted`, fail: true, kind: fault.Denied}.run(t, tl)
-	if s := l.String(); !strings.Contains(s, `msg="capability refused" tool=probe audit=true call=call-1 principal=ann agent=a run=r capability=http`) {
+	if s := l.String(); !strings.Contains(s, `msg="capability refused" tool=probe audit=true call=call-1 principal=ann agent=a run=r generation=3 capability=http`) {
 		t.Error(s)
 	}
 	if w := bind(t, r, wasm, Spec{HTTP: []HTTPGrant{{Hosts: []string{"a.example"}}}}).Warnings(); w != nil {

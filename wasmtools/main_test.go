@@ -123,7 +123,7 @@ func invoke(ctx context.Context, tb testing.TB, tl *Tool, args any) (string, err
 		}
 		b = buf.String()
 	}
-	res, err := tl.Call(ctx, &tool.Call{ID: "call-1", Tool: tl.name, Arguments: json.RawMessage(b), Agent: "a", Session: "s", Run: "r", IdempotencyKey: "r/1", Principal: principal.Principal{Name: "ann"}})
+	res, err := tl.Call(ctx, &tool.Call{ID: "call-1", Tool: tl.name, Arguments: json.RawMessage(b), Agent: "a", Session: "s", Run: "r", IdempotencyKey: "r/1", Generation: 3, Principal: principal.Principal{Name: "ann"}})
 	return string(res.JSON), err
 }
 

@@ -82,7 +82,7 @@ func (r *records) oneRecord(t *testing.T, capability, reason string) {
 	delete(got, "reason")
 	want := map[string]any{
 		"msg": "capability refused", "audit": true, "tool": "probe", "call": "call-1", "principal": "ann",
-		"agent": "a", "run": "r", "capability": capability,
+		"agent": "a", "run": "r", "generation": 3.0, "capability": capability,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
@@ -94,7 +94,7 @@ func steps(t *testing.T, tl *Tool, who, list string) string {
 	t.Helper()
 	res, err := tl.Call(t.Context(), &tool.Call{
 		ID: "call-1", Tool: tl.name, Arguments: json.RawMessage(`{"steps":[` + list + `]}`),
-		Agent: "a", Run: "r", Principal: principal.Principal{Name: who}, Room: 4,
+		Agent: "a", Run: "r", Generation: 3, Principal: principal.Principal{Name: who}, Room: 4,
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", list, err)

@@ -49,7 +49,7 @@ func (l *Loop) endNow(row store.Run, data terminalData) bool {
 	err := stream.End(context.Background(), terminal(run.Status(row.Status)), row, data)
 	switch kind := fault.KindOf(err); {
 	case err == nil:
-		l.o.Log.Info("run ended late", "run", row.ID, "session", row.Session, "status", row.Status)
+		l.o.Log.Info("run ended late", "run", row.ID, "session", row.Session, "status", row.Status, "generation", row.Generation)
 		return true
 	case kind == fault.Exists || kind == fault.NotFound:
 		return true

@@ -26,7 +26,7 @@ func (l *Loop) Recover(ctx context.Context) error {
 		if err := l.recoverRun(ctx, row); err != nil {
 			return fmt.Errorf("ending interrupted run %s: %w", row.ID, err)
 		}
-		l.o.Log.Warn("interrupted run ended", "run", row.ID, "session", row.Session, "agent", row.Agent)
+		l.o.Log.Warn("interrupted run ended", "run", row.ID, "session", row.Session, "agent", row.Agent, "generation", row.Generation)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (t *turn) provider(ctx context.Context, m *snapshot.Model) model.Provider {
 	return model.Retrying(m.Provider, retry, func(attempt int, wait time.Duration, err error) {
 		data := retriedData{Attempt: attempt, Milliseconds: wait.Milliseconds(), Error: fault.Message(err)}
 		if err := t.stream.Emit(ctx, run.ModelRetried, t.generation(), data); err != nil {
-			t.o.Log.Warn("announcing retry", "run", t.run.ID, "err", err)
+			t.o.Log.Warn("announcing retry", "run", t.run.ID, "generation", t.generation(), "err", err)
 		}
 	})
 }

@@ -83,7 +83,7 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 		o.Err = t.shown(err)
 	}
 	if endErr := t.stream.End(ctx, terminal(o.Status), t.row(o), endData(o)); endErr != nil {
-		t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "err", endErr)
+		t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "generation", t.generation(), "err", endErr)
 		t.endLater(t.row(o), endData(o))
 		o = Outcome{Status: run.Failed, Usage: o.Usage, Iterations: o.Iterations, Err: fault.Wrap(fault.KindOf(endErr), endErr, "the end of the run could not be stored: %s", fault.Message(endErr))}
 	}

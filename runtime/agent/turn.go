@@ -133,7 +133,7 @@ func (t *turn) guarded(ctx context.Context) (o Outcome, err error) {
 // guard, deferred, turns a panic into an error. Every goroutine of a turn needs it.
 func (t *turn) guard(fail func(error)) {
 	if p := recover(); p != nil {
-		t.o.Log.Error("turn panicked", "run", t.run.ID, "panic", p, "stack", string(debug.Stack()))
+		t.o.Log.Error("turn panicked", "run", t.run.ID, "generation", t.generation(), "panic", p, "stack", string(debug.Stack()))
 		fail(fault.New(fault.Internal, "the run failed by a fault of the server; its log has the details"))
 	}
 }

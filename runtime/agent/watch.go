@@ -46,7 +46,7 @@ func (w watch) Progress(ctx context.Context, c *tool.Call, p tool.Progress) {
 
 func (w watch) post(ctx context.Context, t run.EventType, data any, passing bool) {
 	if err := w.turn.stream.Post(ctx, t, w.generation, data, passing); err != nil && ctx.Err() == nil {
-		w.turn.o.Log.Warn("event of a call not stored", "run", w.turn.run.ID, "err", err)
+		w.turn.o.Log.Warn("event of a call not stored", "run", w.turn.run.ID, "generation", w.generation, "err", err)
 	}
 }
 

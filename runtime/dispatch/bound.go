@@ -23,7 +23,7 @@ const defaultMaxChars = 100_000
 func (d *Dispatcher) bound(ctx context.Context, r *Request, t *registry.Tool, res tool.Result) Outcome {
 	text, err := jsonText(t, res.JSON)
 	if err != nil {
-		d.o.Log.Error("tool answered with invalid JSON", "tool", string(t.Name), "run", r.Run)
+		d.o.Log.Error("tool answered with invalid JSON", r.attrs(t.Name)...)
 		return failed(t.Name, err)
 	}
 	limit := limitOf(r, t)
@@ -66,7 +66,7 @@ func (d *Dispatcher) stored(ctx context.Context, r *Request, t *registry.Tool, t
 	out := Outcome{Tool: t.Name}
 	row, err := d.keep(context.WithoutCancel(ctx), r, t, text)
 	if err != nil {
-		d.o.Log.Error("storing a tool result failed", "tool", string(t.Name), "run", r.Run, "err", err)
+		d.o.Log.Error("storing a tool result failed", append(r.attrs(t.Name), "err", err)...)
 		preview.Note = "Only the beginning and the end are shown; the rest could not be kept: " + fault.Message(err) + "."
 	} else {
 		out.Result = &row

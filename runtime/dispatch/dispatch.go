@@ -109,6 +109,11 @@ type Request struct {
 	under *host // that of the call above; nil: a model's call
 }
 
+// attrs are what every line of the log about the call has.
+func (r *Request) attrs(name tool.Name) []any {
+	return []any{"tool", string(name), "call", r.Call.ID, "run", r.Run, "generation", r.Generation}
+}
+
 // Outcome is the one result of a call.
 type Outcome struct {
 	Tool     tool.Name     // the tool that was meant; as the model wrote it if there is none
@@ -128,7 +133,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r Request) (out Outcome) {
 	name := asWritten(r.Call.Name)
 	defer func() {
 		if p := recover(); p != nil {
-			d.o.Log.Error("dispatch panicked", "tool", string(name), "panic", p, "stack", string(debug.Stack()))
+			d.o.Log.Error("dispatch panicked", append(r.attrs(name), "panic", p, "stack", string(debug.Stack()))...)
 			out = failed(name, fault.New(fault.Internal, "the call failed inside the server"))
 		}
 		out.Duration = time.Since(start)

@@ -192,7 +192,7 @@ func (h *host) run(ctx context.Context, r *Request, t *registry.Tool, call *tool
 	}
 	text, err := jsonText(t, res.JSON)
 	if err != nil {
-		h.d.o.Log.Error("tool answered with invalid JSON", "tool", string(t.Name), "run", r.Run)
+		h.d.o.Log.Error("tool answered with invalid JSON", r.attrs(t.Name)...)
 		return tool.Result{}, err
 	}
 	return tool.Result{JSON: json.RawMessage(text)}, nil

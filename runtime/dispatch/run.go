@@ -122,14 +122,14 @@ func (d *Dispatcher) call(ctx context.Context, s *station) (tool.Result, error) 
 	}()
 	select {
 	case a := <-done:
-		return d.settle(ctx, s.tool, a)
+		return d.settle(ctx, s, a)
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(d.o.Grace)
 	defer grace.Stop()
 	select {
 	case a := <-done:
-		return d.settle(ctx, s.tool, a)
+		return d.settle(ctx, s, a)
 	case <-grace.C:
 		d.leaveBehind(s.request, s.tool, done)
 		return tool.Result{}, over(ctx, s.tool, true)
@@ -145,21 +145,22 @@ func (d *Dispatcher) handle(h *host, done chan<- answer) {
 	defer func() {
 		if p := recover(); p != nil || !returned {
 			a = broken
-			d.o.Log.Error("tool handler panicked", "tool", string(t.Name), "run", call.Run, "panic", p, "stack", string(debug.Stack()))
+			d.o.Log.Error("tool handler panicked", append(h.station.request.attrs(t.Name), "panic", p, "stack", string(debug.Stack()))...)
 		}
 		h.end()
 		done <- a
 	}()
-	a.result, a.err = t.Handler.Call(h.ctx, call)
+	a.result, a.err = t.Handler.Call(tool.Into(h.ctx, call), call)
 	returned = true
 }
 
 // settle judges an answer. A result counts even if it came as time ran out, since the
 // tool did its work; an error then is the end of the time, not what it led to.
-func (d *Dispatcher) settle(ctx context.Context, t *registry.Tool, a answer) (tool.Result, error) {
+func (d *Dispatcher) settle(ctx context.Context, s *station, a answer) (tool.Result, error) {
 	if a.err == nil {
 		return a.result, nil
 	}
+	t := s.tool
 	var known *fault.Error
 	switch {
 	case ctx.Err() != nil && fault.KindOf(a.err) != fault.Invalid:
@@ -171,7 +172,7 @@ func (d *Dispatcher) settle(ctx context.Context, t *registry.Tool, a answer) (to
 	case errors.Is(a.err, context.Canceled):
 		return tool.Result{}, fault.Wrap(fault.Canceled, a.err, "the tool %q gave up%s", t.Name, unknown(t))
 	}
-	d.o.Log.Error("tool handler failed", "tool", string(t.Name), "err", a.err)
+	d.o.Log.Error("tool handler failed", append(s.request.attrs(t.Name), "err", a.err)...)
 	return tool.Result{}, fault.Wrap(fault.Internal, a.err, "the tool %q failed; the reason is in the server's log", t.Name)
 }
 
@@ -207,12 +208,12 @@ func (d *Dispatcher) leaveBehind(r *Request, t *registry.Tool, done <-chan answe
 		release = r.Retain(leftBehind(r, t))
 	}
 	d.abandoned.add()
-	d.o.Log.Warn("tool handler ignores the end of its time", "tool", string(t.Name), "run", r.Run)
+	d.o.Log.Warn("tool handler ignores the end of its time", r.attrs(t.Name)...)
 	go func() {
 		<-done
 		release()
 		d.abandoned.remove()
-		d.o.Log.Info("abandoned tool handler returned", "tool", string(t.Name), "run", r.Run)
+		d.o.Log.Info("abandoned tool handler returned", r.attrs(t.Name)...)
 	}()
 }
 

@@ -46,6 +46,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/secret"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 // What a Policy that leaves a bound at zero gets.
@@ -173,9 +174,18 @@ func (g *Guard) Do(ctx context.Context, r Request) (*Response, error) {
 	res, err := g.do(ctx, r)
 	if fault.KindOf(err) == fault.Denied && !r.Recorded {
 		// The caller gets the error too, but is the one who should not have tried.
-		g.log.WarnContext(ctx, "egress refused", "err", fault.Message(err))
+		g.log.WarnContext(ctx, "egress refused", append(whose(ctx), "err", fault.Message(err))...)
 	}
 	return res, err
+}
+
+// whose says in which call a request is made, if in one.
+func whose(ctx context.Context) []any {
+	c := tool.From(ctx)
+	if c == nil {
+		return nil
+	}
+	return []any{"tool", string(c.Tool), "call", c.ID, "run", c.Run, "generation", c.Generation}
 }
 
 func (g *Guard) do(ctx context.Context, r Request) (*Response, error) {

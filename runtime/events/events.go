@@ -262,7 +262,7 @@ func (h *Hub) settle(events []numbered, err error) {
 func (h *Hub) fail(e *entry, err error) {
 	ended := fault.KindOf(err) == fault.Exists
 	if e.stream.finish(err, !ended) && !ended {
-		h.log.Error("events of a run cannot be stored", "run", e.stream.run, "err", err)
+		h.log.Error("events of a run cannot be stored", "run", e.stream.run, "generation", e.generation, "err", err)
 	}
 	e.answer(err)
 }

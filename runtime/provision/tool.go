@@ -124,7 +124,7 @@ func (b *build) bindNative(t *config.Tool) (*handler, func(), error) {
 func (b *build) newNative(f hostfuncs.Func, with hostfuncs.Binding) (h tool.Handler, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			b.o.Log.Error("host function panicked", "function", f.Name, "tool", string(with.Tool), "panic", p, "stack", string(debug.Stack()))
+			b.o.Log.Error("host function panicked", "function", f.Name, "tool", string(with.Tool), "generation", b.g.Number, "panic", p, "stack", string(debug.Stack()))
 			err = &attrError{"handler.function", "Invalid handler", fmt.Sprintf("The function %q failed over this declaration; the log has the details.", f.Name)}
 		}
 	}()

@@ -75,7 +75,7 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 		switch {
 		case !fresh:
 		case b.cold(c, in):
-			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]))
+			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]), "generation", b.g.Number)
 			var background context.Context
 			background, c.cancel = context.WithCancel(b.background)
 			go run(background)
@@ -98,7 +98,7 @@ func (b *build) compile(ctx context.Context, wasm []byte, background bool) (m *w
 		if !background || try == compileTries || ctx.Err() != nil || fault.KindOf(err) != fault.Timeout {
 			return m, err
 		}
-		b.o.Log.Warn("compiling module again", "try", try+1, "err", err)
+		b.o.Log.Warn("compiling module again", "try", try+1, "generation", b.g.Number, "err", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func (b *build) bindWasm(t *config.Tool, c *compiled) (*handler, func(), error) 
 		return nil, nil, bindError(err)
 	}
 	p := &pending{dropped: make(chan struct{}), done: make(chan struct{})}
-	go p.bind(c, spec, b.o.Log)
+	go p.bind(c, spec, b.o.Log.With("generation", b.g.Number))
 	return &handler{Handler: p, health: p.health}, func() { p.close(b.o.Log) }, nil
 }
 

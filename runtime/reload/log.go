@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -8,16 +9,18 @@ import (
 
 // log says what a reload changed: the swap, what is newly withheld, and what is not
 // withheld any more. What it said of an earlier candidate it does not repeat.
+// Every line has the generation that is live afterwards.
 func (r *Reloader) log(s *settlement, before []Stale, out Outcome) {
+	l := lines{r.o.Log.With("generation", out.Generation), r.o.Load.Paths.Project}
 	if s.next != nil {
 		counts := s.counts()
-		r.o.Log.Info("generation swapped", "generation", out.Generation, "trigger", out.Trigger,
+		l.Info("generation swapped", "trigger", out.Trigger,
 			"added", counts[Added], "changed", counts[Changed], "removed", counts[Deleted],
 			"stale", len(out.Stale), "duration", out.Duration)
 	}
 	for _, d := range s.warnings {
 		if s.next != nil {
-			r.o.Log.Warn("configuration warning", r.attrs(d)...)
+			l.Warn("configuration warning", l.attrs(d)...)
 		}
 	}
 	was := map[string]Stale{}
@@ -33,40 +36,46 @@ func (r *Reloader) log(s *settlement, before []Stale, out Outcome) {
 		case st.With != "":
 			beside++
 		default:
-			r.logStale(st)
+			l.stale(st)
 		}
 	}
 	if beside > 0 {
-		r.o.Log.Warn("changes withheld", "with", relative(s.with, r.o.Load.Paths.Project), "changes", beside)
+		l.Warn("changes withheld", "with", relative(s.with, l.project), "changes", beside)
 	}
-	r.logRefused(before, out.Stale)
+	l.refused(before, out.Stale)
 	for _, path := range sortedKeys(was) {
-		r.o.Log.Info("change no longer withheld", "path", path)
+		l.Info("change no longer withheld", "path", path)
 	}
 }
 
-// logStale warns of one withheld change, a line for each reason.
-func (r *Reloader) logStale(st Stale) {
+// lines writes the lines of one reload.
+type lines struct {
+	*slog.Logger
+	project string
+}
+
+// stale warns of one withheld change, a line for each reason.
+func (l lines) stale(st Stale) {
 	for _, d := range st.Diagnostics {
-		r.o.Log.Warn("change withheld", append([]any{"path", st.Path, "change", string(st.Change)}, r.attrs(d)...)...)
+		l.Warn("change withheld", append([]any{"path", st.Path, "change", string(st.Change)}, l.attrs(d)...)...)
 	}
 }
 
-// logRefused warns of a candidate that was refused as a whole, unless it was before,
+// refused warns of a candidate that was refused as a whole, unless it was before,
 // for the same reasons.
-func (r *Reloader) logRefused(before, now []Stale) {
+func (l lines) refused(before, now []Stale) {
 	i := slices.IndexFunc(now, func(s Stale) bool { return s.Refused })
 	if i < 0 || slices.ContainsFunc(before, func(b Stale) bool { return b.Refused && sameReasons(b, now[i]) }) {
 		return
 	}
 	for _, d := range now[i].Diagnostics {
-		r.o.Log.Warn("candidate refused", append([]any{"changes", len(now)}, r.attrs(d)...)...)
+		l.Warn("candidate refused", append([]any{"changes", len(now)}, l.attrs(d)...)...)
 	}
 }
 
 // attrs are the place and text of a diagnostic.
-func (r *Reloader) attrs(d *hcl.Diagnostic) []any {
-	o := report(hcl.Diagnostics{d}, r.o.Load.Paths.Project)[0]
+func (l lines) attrs(d *hcl.Diagnostic) []any {
+	o := report(hcl.Diagnostics{d}, l.project)[0]
 	out := []any{"summary", o.Summary, "detail", o.Detail}
 	if o.Path != "" {
 		out = append(out, "file", o.Path, "line", o.Line)

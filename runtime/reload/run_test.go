@@ -310,12 +310,12 @@ func TestTheLogSaysOnceWhatIsWithheld(t *testing.T) {
 	for range 2 {
 		p.reload()
 	}
-	diff(t, strings.Count(p.log.String(), `msg="changes withheld" with=agents/model.hcl changes=2`), 1)
+	diff(t, strings.Count(p.log.String(), `msg="changes withheld" generation=1 with=agents/model.hcl changes=2`), 1)
 	p.r.o.load = failing(p.r.o.load)
 	for range 2 {
 		p.reload()
 	}
-	diff(t, strings.Count(p.log.String(), `msg="candidate refused" changes=3 summary="Invalid weather"`), 1)
+	diff(t, strings.Count(p.log.String(), `msg="candidate refused" generation=1 changes=3 summary="Invalid weather"`), 1)
 }
 
 // A file that cannot be read is withheld alone, like one that does not load.

@@ -71,7 +71,7 @@ func (s *settlement) headless() bool { return s.live.config == nil && s.with != 
 func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, snap *snapshot.Snapshot, diags hcl.Diagnostics) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Log.Error("panic while loading", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.o.Log.Error("panic while loading", "generation", s.o.Holder.Number(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			cfg, snap, diags = nil, nil, hcl.Diagnostics{{
 				Severity: hcl.DiagError,
 				Summary:  "Unsupported configuration",

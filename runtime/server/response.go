@@ -48,6 +48,17 @@ func (s *Server) stamp(w http.ResponseWriter, id string) {
 	}
 }
 
+// about are what every line of the log about a request has; the generation is that of
+// the answer's header.
+func about(w http.ResponseWriter, r *http.Request) []any {
+	h := w.Header()
+	out := []any{"method", r.Method, "path", r.URL.Path, "request", h.Get("X-Request-Id")}
+	if n, err := strconv.ParseInt(h.Get("Hermes-Generation"), 10, 64); err == nil {
+		out = append(out, "generation", n)
+	}
+	return out
+}
+
 // cleanPath says whether the path is as a route would have it; net/http redirects
 // others, in HTML.
 func cleanPath(p string) bool {

@@ -188,14 +188,14 @@ func (s *Server) methods(r *http.Request) []string {
 // refuse answers with err unless the answer has begun; faults of ours are logged.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if route.Status(err) == http.StatusInternalServerError {
-		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
+		s.log.Error("request failed", append(about(w, r), "err", err)...)
 	}
 	if rw, ok := w.(*response); ok && rw.begun {
-		s.log.Debug("answer broken off", "method", r.Method, "path", r.URL.Path, "err", err)
+		s.log.Debug("answer broken off", append(about(w, r), "err", err)...)
 		return
 	}
 	if berr := route.RefuseBody(w, r); berr != nil {
-		s.log.Debug("answer not taken", "method", r.Method, "path", r.URL.Path, "err", berr)
+		s.log.Debug("answer not taken", append(about(w, r), "err", berr)...)
 		return
 	}
 	if wait, ok := retryAfter(err); ok {
@@ -205,7 +205,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	if werr := route.WriteError(w, route.ShapeOf(r.URL.Path), err); werr != nil {
-		s.log.Debug("answer not taken", "method", r.Method, "path", r.URL.Path, "err", werr)
+		s.log.Debug("answer not taken", append(about(w, r), "err", werr)...)
 	}
 }
 
@@ -219,7 +219,7 @@ func (s *Server) contain(w *response, r *http.Request, id string) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
-	s.log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "request", id, "panic", p, "stack", string(debug.Stack()))
+	s.log.Error("request panicked", append(about(w, r), "panic", p, "stack", string(debug.Stack()))...)
 	if w.begun {
 		panic(http.ErrAbortHandler)
 	}

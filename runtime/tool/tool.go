@@ -92,6 +92,20 @@ type Call struct {
 	Host Host
 }
 
+type contextKey struct{}
+
+// Into puts the call into the context that its handler runs under, for what the handler
+// uses and that is not given the call: so that it can say whose call it serves.
+func Into(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// From takes the call from the context; nil if it is that of no call.
+func From(ctx context.Context) *Call {
+	c, _ := ctx.Value(contextKey{}).(*Call)
+	return c
+}
+
 // MaxDepth is how deep calls may nest below one that a model made.
 const MaxDepth = 16
 

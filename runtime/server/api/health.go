@@ -69,7 +69,7 @@ func (h *handler) reload(w http.ResponseWriter, r *http.Request) error {
 	if err := route.DecodeOptional(w, r, &nothing{}); err != nil {
 		return err
 	}
-	h.Log.Info("reload asked for", "principal", principal.From(r.Context()).Name)
+	h.Log.Info("reload asked for", "principal", principal.From(r.Context()).Name, "generation", h.Holder.Number())
 	outcome, err := h.Reloader.Reload(r.Context(), reload.TriggerAPI)
 	if err != nil {
 		return err

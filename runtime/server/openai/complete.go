@@ -80,7 +80,7 @@ func (a *answer) left(ctx context.Context) {
 	}
 	wish := a.running.OnDisconnect
 	cancel := wish == "cancel" || wish == "" && a.session == ""
-	a.Log.Debug("client left", "run", a.running.ID, "session", a.running.Session, "cancel", cancel)
+	a.Log.Debug("client left", "run", a.running.ID, "session", a.running.Session, "generation", a.running.Generation, "cancel", cancel)
 	if cancel {
 		a.running.Cancel(errLeft)
 	}
