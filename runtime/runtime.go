@@ -80,6 +80,7 @@ type System struct {
 	lock      *lock.Lock
 	db        *sqlite.DB
 	results   *artifact.Store
+	modules   *artifact.Store // bytes of modules of the last good generation
 	egress    *egress.Guard
 	wasm      atomic.Pointer[wasmtools.Runtime] // nil before the first build
 	checks    *check.Cache
@@ -167,6 +168,11 @@ func (s *System) openStore(synchronous sqlite.Synchronous) error {
 		return err
 	}
 	s.onClose(func() { s.report("closing stored results", s.results.Close()) })
+	s.modules, err = artifact.Open(filepath.Join(s.paths.State, "modules"))
+	if err != nil {
+		return err
+	}
+	s.onClose(func() { s.report("closing kept modules", s.modules.Close()) })
 	return nil
 }
 
@@ -203,6 +209,31 @@ func (s *System) openWasm(w config.WasmSettings) (*wasmtools.Runtime, error) {
 	return wasm, nil
 }
 
+// cached says whether a module needs no compiling.
+func (s *System) cached(digest string) bool {
+	wasm := s.wasm.Load()
+	return wasm != nil && wasm.Cached(digest)
+}
+
+// use counts the runs under way, by agent.
+func (s *System) use(ctx context.Context) (map[string]reload.Use, error) {
+	rows, err := s.db.RunningRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, sessions := map[string]reload.Use{}, map[string]bool{}
+	for _, row := range rows {
+		u := out[row.Agent]
+		u.Runs++
+		if key := row.Agent + "\x00" + row.Session; !sessions[key] {
+			sessions[key] = true
+			u.Sessions++
+		}
+		out[row.Agent] = u
+	}
+	return out, nil
+}
+
 // guests counts what modules use; nothing before the first build.
 func (s *System) guests() wasmtools.Stats {
 	if wasm := s.wasm.Load(); wasm != nil {
@@ -236,6 +267,7 @@ func (s *System) openLoop() error {
 			Paths: s.paths, Vars: s.o.Vars, VarFiles: s.o.VarFiles, Funcs: s.funcs, Cache: config.NewCache(),
 		},
 		Build: s.provision, Holder: s.holder, Log: s.log, Watch: !s.o.NoWatch, Listen: s.o.Listen,
+		History: s.db, Modules: s.modules, Cached: s.cached, Use: s.use,
 		OnStep: s.o.onReloadStep, Observe: s.observe,
 	})
 	s.hub = events.New(s.db, s.log)

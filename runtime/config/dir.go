@@ -138,6 +138,20 @@ func (w *walk) entry(path string, e fs.DirEntry, above []fs.FileInfo) error {
 	return nil
 }
 
+// Listed gives those of some paths below dir that [Source.Files] lists, in their order,
+// for a source that has no file system.
+func Listed(dir string, paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		rel, err := filepath.Rel(dir, path)
+		if err != nil || !configFile(rel) || slices.ContainsFunc(strings.Split(rel, string(filepath.Separator)), skipped) {
+			continue
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
 // skipped says whether the language ignores a name: hidden, switched off, or left behind
 // by an editor.
 func skipped(name string) bool {

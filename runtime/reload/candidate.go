@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/generation"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
 
@@ -29,6 +30,8 @@ type live struct {
 	snapshot *snapshot.Snapshot
 	lists    map[string][]string // what each directory listed
 	links    map[string]string   // what each path resolved to
+	manifest *generation.Manifest
+	entry    *entry // nil until it is in force
 }
 
 // content gives the live bytes of an input; false if the live generation had no such
@@ -104,6 +107,8 @@ type hold struct {
 	// takes away: they are gone, whatever else needs of the file.
 	rest map[string][]byte
 }
+
+func newHold() hold { return hold{paths: map[string]bool{}, rest: map[string][]byte{}} }
 
 func (h *hold) holds(path string) bool {
 	return h.paths[path] || h.all && !h.kept[path]
@@ -221,7 +226,7 @@ func (r *round) resolved(path, real string) string {
 
 // becomes is the live state after the round's configuration went live. A load that
 // kept an evaluated object asks less; what it asked before still holds.
-func (r *round) becomes(cfg *config.Config, snap *snapshot.Snapshot) *live {
+func (r *round) becomes(cfg *config.Config, snap *snapshot.Snapshot, m *generation.Manifest) *live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	links := maps.Clone(r.links)
@@ -230,7 +235,7 @@ func (r *round) becomes(cfg *config.Config, snap *snapshot.Snapshot) *live {
 			links[path] = real
 		}
 	}
-	return &live{config: cfg, snapshot: snap, lists: maps.Clone(r.lists), links: links}
+	return &live{config: cfg, snapshot: snap, lists: maps.Clone(r.lists), links: links, manifest: m}
 }
 
 // below says that path stands below one of the tools directories: those the live

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/generation"
 )
 
 // Result says in one word what a reload came to.
@@ -44,6 +46,9 @@ type Outcome struct {
 	Diagnostics hcl.Diagnostics `json:"-"`
 	Report      []Diagnostic    `json:"diagnostics"`
 	Stale       []Stale         `json:"stale"`
+	// Diff is how the new generation differs from the one before; nil if there is none. Of
+	// a start it is from the last recorded one.
+	Diff *generation.Diff `json:"diff,omitempty"`
 	// RestartOnly are settings whose change waits for a restart, for example
 	// "server.listen".
 	RestartOnly []string `json:"restart_only"`
@@ -70,6 +75,14 @@ type Status struct {
 	Since        time.Time `json:"since"` // when the generation went live
 	Inputs       int       `json:"inputs"`
 	InputsDigest string    `json:"inputs_digest"`
+	// LastGood is the newest generation that is recorded as having been live; 0: none.
+	// Unrecorded says why the live one is not recorded, empty if it is: a full disk, for
+	// example. It is tried again with every reload and poll.
+	LastGood   int64  `json:"last_good"`
+	Unrecorded string `json:"unrecorded,omitempty"`
+	// Lenient says which files are in force as an earlier generation had them, since they
+	// did not load at the start; nil: none.
+	Lenient *Lenient `json:"lenient,omitempty"`
 	// Watching is fsnotify, poll (the system gives no events) or off (only explicit
 	// triggers reload).
 	Watching string  `json:"watching"`
@@ -78,6 +91,29 @@ type Status struct {
 	Pending     []string `json:"pending"`
 	LastReload  Outcome  `json:"last_reload"`
 	RestartOnly []string `json:"restart_only"`
+}
+
+// Lenient is what a start made do with.
+type Lenient struct {
+	Generation int64    `json:"generation"` // whose version of the files is in force
+	Paths      []string `json:"paths"`      // relative to the project where they are inside
+}
+
+// now is l without the paths that are as they are on disk again; nil if none is left.
+func (l *Lenient) now(stale []Stale) *Lenient {
+	if l == nil {
+		return nil
+	}
+	left := &Lenient{Generation: l.Generation}
+	for _, path := range l.Paths {
+		if slices.ContainsFunc(stale, func(s Stale) bool { return s.Path == path }) {
+			left.Paths = append(left.Paths, path)
+		}
+	}
+	if len(left.Paths) == 0 {
+		return nil
+	}
+	return left
 }
 
 // Diagnostic is a diagnostic ready to encode.

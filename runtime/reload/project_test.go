@@ -140,8 +140,14 @@ type files map[string]string
 // newProject writes files and makes a reloader that has not started.
 func newProject(t testing.TB, fs files, options ...func(*Options)) *project {
 	t.Helper()
+	return newProjectAt(t, tempDir(t), fs, options...)
+}
+
+// newProjectAt is newProject in a folder that may have a project already.
+func newProjectAt(t testing.TB, root string, fs files, options ...func(*Options)) *project {
+	t.Helper()
 	p := &project{
-		t: t, root: tempDir(t), holder: snapshot.NewHolder(), cache: config.NewCache(),
+		t: t, root: root, holder: snapshot.NewHolder(), cache: config.NewCache(),
 		swaps: make(chan *snapshot.Snapshot, 10000), log: &logged{},
 	}
 	must(t, os.MkdirAll(p.at("agents"), 0o755))

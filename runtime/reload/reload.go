@@ -43,6 +43,8 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/generation"
+	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/provision"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
@@ -86,8 +88,17 @@ type Options struct {
 	Build  Builder
 	Holder *snapshot.Holder
 	Log    *slog.Logger // nil: discarded
+	// History, if set, keeps what was live, and with it the numbers; without one they begin
+	// at 1 and nothing stands in for files that do not load. Modules keeps the bytes of
+	// modules for it.
+	History History
+	Modules Modules
 	// Watch says to reload when files change, unless runtime.watch is false.
 	Watch bool
+	// Cached says whether a module needs no compiling, and Use how much each agent is in
+	// use, for plans; nil: not known.
+	Cached func(digest string) bool
+	Use    func(ctx context.Context) (map[string]Use, error)
 	// Listen is the address that overrides server.listen; empty: none does.
 	Listen string
 	// Quiet is how long events must pause before a reload (default 50 ms), MaxWait how
@@ -139,12 +150,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// errStarting refuses what needs a live generation.
+var errStarting = fault.New(fault.Unavailable, "no generation is live: the server is starting")
+
 // Reloader reloads. Start it before anything else.
 type Reloader struct {
 	o       Options
 	disk    *disk
 	flights flights
 	news    news
+	journal journal
+	// planning holds one plan.
+	planning chan struct{}
 
 	mu      sync.Mutex // guards below
 	live    *live
@@ -159,22 +176,13 @@ type Reloader struct {
 	last     Outcome
 	watcher  string // fsnotify | poll, while Run runs
 	restart  []string
+	lenient  *Lenient // what the start made do with; nil: with nothing
 }
 
 // New makes a Reloader. It does nothing before Start.
 func New(o Options) *Reloader {
 	o = o.withDefaults()
-	return &Reloader{o: o, disk: newDisk(o.Disk), live: &live{}}
-}
-
-// Start loads the first generation. With any error nothing goes live and the error is
-// fault.Invalid, the diagnostics in the outcome; lenient leaves out what does not load
-// below tools directories, and reports it as stale. The config directory is never left
-// out: keys and agents load together or not at all. It is called once.
-func (r *Reloader) Start(ctx context.Context, lenient bool) (Outcome, error) {
-	return r.flights.fly(ctx, TriggerStart, func(ctx context.Context, trigger string) (Outcome, error) {
-		return r.reload(ctx, trigger, !lenient)
-	})
+	return &Reloader{o: o, disk: newDisk(o.Disk), journal: journal{o: o, last: nothing()}, live: &live{}, planning: make(chan struct{}, 1)}
 }
 
 // Reload brings what is on disk into force, as far as it loads, and says what came of
@@ -182,10 +190,10 @@ func (r *Reloader) Start(ctx context.Context, lenient bool) (Outcome, error) {
 // fault.Unavailable before Start succeeded.
 func (r *Reloader) Reload(ctx context.Context, trigger string) (Outcome, error) {
 	if r.current().config == nil {
-		return Outcome{}, fault.New(fault.Unavailable, "no generation is live: the server is starting")
+		return Outcome{}, errStarting
 	}
 	return r.flights.fly(ctx, trigger, func(ctx context.Context, trigger string) (Outcome, error) {
-		return r.reload(ctx, trigger, false)
+		return r.observed(func() (Outcome, error) { return r.reload(ctx, trigger) })
 	})
 }
 
@@ -195,9 +203,9 @@ func (r *Reloader) current() *live {
 	return r.live
 }
 
-// reload is one reload, observed. It runs alone.
-func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Outcome, error) {
-	out, err := r.attempt(ctx, trigger, strict)
+// observed lets the observer see what work came to. It runs alone.
+func (r *Reloader) observed(work func() (Outcome, error)) (Outcome, error) {
+	out, err := work()
 	r.news.end(err)
 	if err == nil && r.o.Observe != nil {
 		r.o.Observe(out)
@@ -205,7 +213,8 @@ func (r *Reloader) reload(ctx context.Context, trigger string, strict bool) (Out
 	return out, err
 }
 
-func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Outcome, error) {
+// reload is one reload.
+func (r *Reloader) reload(ctx context.Context, trigger string) (Outcome, error) {
 	begin := time.Now()
 	v, err := r.look(ctx, trigger)
 	if err != nil {
@@ -213,20 +222,22 @@ func (r *Reloader) attempt(ctx context.Context, trigger string, strict bool) (Ou
 	}
 	r.o.OnStep(StepLooked)
 	if r.idle(v, trigger) {
+		r.journal.catchUp(ctx, r.current().entry)
 		return r.unchanged(trigger, begin), nil
 	}
-	s := &settlement{
-		o: r.o, live: r.current(), view: v, hold: hold{paths: map[string]bool{}, rest: map[string][]byte{}}, strict: strict, blamed: map[string]hcl.Diagnostics{},
-	}
-	s.gen = provision.Generation{Number: r.o.Holder.Number() + 1, Trigger: trigger, Time: begin, Start: s.live.config == nil}
+	s := r.settlement(r.current(), v, trigger, begin)
 	if err := s.run(ctx); err != nil {
 		return Outcome{}, err
 	}
-	out := r.settle(s, trigger, begin)
-	if r.current().config == nil {
-		return out, fault.New(fault.Invalid, "the configuration has errors: nothing is live")
+	return r.settle(ctx, s, trigger, begin), nil
+}
+
+// settlement is of what v has that l has not.
+func (r *Reloader) settlement(l *live, v *view, trigger string, begin time.Time) *settlement {
+	return &settlement{
+		o: r.o, key: r.journal.key, live: l, view: v, hold: newHold(), blamed: map[string]hcl.Diagnostics{},
+		gen: provision.Generation{Number: r.journal.next(), Trigger: trigger, Time: begin, Start: l.snapshot == nil},
 	}
-	return out, nil
 }
 
 // idle says that there is nothing to do: nothing changed since the last candidate, and
@@ -252,35 +263,74 @@ func versions(v *view, changes map[string]Change) map[string]string {
 
 // unchanged is the outcome of a reload that found nothing to do.
 func (r *Reloader) unchanged(trigger string, begin time.Time) Outcome {
-	took := time.Since(begin)
+	out := r.same(trigger, begin)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending = nil
-	out := Outcome{
-		Generation: r.live.snapshot.Number, Result: Unchanged, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
-		Diagnostics: r.last.Diagnostics, Report: r.last.Report, Stale: list(r.stale), RestartOnly: list(r.restart),
-	}
 	if explicit(trigger) {
 		r.last = out
 	}
 	return out
 }
 
+// same is the outcome of a reload that leaves everything as it is.
+func (r *Reloader) same(trigger string, begin time.Time) Outcome {
+	took := time.Since(begin)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Outcome{
+		Generation: r.live.snapshot.Number, Result: Unchanged, Trigger: trigger, Duration: took, Millis: took.Milliseconds(),
+		Diagnostics: r.last.Diagnostics, Report: r.last.Report, Stale: list(r.stale), RestartOnly: list(r.restart),
+	}
+}
+
 // settle puts into force what a candidate came to.
-func (r *Reloader) settle(s *settlement, trigger string, begin time.Time) Outcome {
+func (r *Reloader) settle(ctx context.Context, s *settlement, trigger string, begin time.Time) Outcome {
 	before := r.staleNow()
 	stale := s.stale(before, begin)
+	var diff *generation.Diff
 	if s.next != nil {
 		s.warnings = append(s.warnings, r.restartOnly(s.next.config)...)
-		r.o.Holder.Swap(s.next.snapshot, s.next.config.Runtime.DrainTimeout)
-		r.o.OnStep(StepSwapped)
+		diff = r.goLive(ctx, s)
+	} else {
+		r.journal.catchUp(ctx, r.current().entry)
 	}
 	out := r.record(s, stale, trigger, begin)
+	out.Diff = diff
 	r.log(s, before, out)
 	if s.next != nil && r.o.OnSwap != nil {
 		r.o.OnSwap(s.next.snapshot)
 	}
 	return out
+}
+
+// goLive records the next generation, swaps it in, and says how it differs from the one
+// before.
+func (r *Reloader) goLive(ctx context.Context, s *settlement) *generation.Diff {
+	l, from := s.next, s.live.entry
+	e := entryOf(l, owner(ctx))
+	if s.gen.Start {
+		from = r.journal.last
+		e.number = r.journal.adopt(e)
+		l.snapshot.Number = e.number
+	}
+	l.entry = e
+	diff := compare(from, e)
+	prepared := r.journal.prepare(ctx, e, from, diff)
+	r.o.Holder.Swap(l.snapshot, l.config.Runtime.DrainTimeout)
+	r.o.OnStep(StepSwapped)
+	if prepared {
+		r.journal.confirm(ctx, e)
+	}
+	return diff
+}
+
+// owner is who asked for a generation.
+func owner(ctx context.Context) string {
+	if name := principal.From(ctx).Name; name != "" {
+		return name
+	}
+	return "operator"
 }
 
 func (r *Reloader) staleNow() []Stale {
@@ -293,7 +343,7 @@ func (r *Reloader) staleNow() []Stale {
 // twice.
 func (r *Reloader) record(s *settlement, stale []Stale, trigger string, begin time.Time) Outcome {
 	tracked, _ := s.view.looked()
-	l := s.live
+	l := r.current()
 	if s.next != nil {
 		l = s.next
 	}
@@ -328,8 +378,9 @@ func (r *Reloader) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := Status{
-		Watching: "off", Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
+		Watching: "off", Lenient: r.lenient.now(r.stale), Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
 	}
+	st.LastGood, st.Unrecorded = r.journal.state()
 	if r.live.config == nil {
 		return st
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/generation"
 	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
 
@@ -22,16 +24,22 @@ import (
 // generation, so it ends.
 type settlement struct {
 	o    Options
+	key  []byte // of manifests
 	live *live
 	view *view
 	hold hold
 	gen  provision.Generation
 	// strict ends at the first errors, with nothing withheld.
 	strict bool
+	// expect, if set, is the digest that the inputs of the candidate must have; differs
+	// says that they have another.
+	expect  string
+	differs bool
 
-	blamed  map[string]hcl.Diagnostics // by withheld change
-	with    string                     // the change of the config directory that holds all others
-	refused hcl.Diagnostics            // errors blamed on no change
+	blamed   map[string]hcl.Diagnostics // by withheld change
+	with     string                     // the change of the config directory that holds all others
+	refused  hcl.Diagnostics            // errors blamed on no change
+	manifest *generation.Manifest       // of the last round that was built
 	// warnings and next are of the round that settled; next is nil if that is the live
 	// generation.
 	warnings hcl.Diagnostics
@@ -49,7 +57,7 @@ func (s *settlement) run(ctx context.Context) error {
 		if !diags.HasErrors() {
 			s.warnings = diags
 			if snap != nil {
-				s.next = r.becomes(cfg, snap)
+				s.next = r.becomes(cfg, snap, s.manifest)
 			}
 			return nil
 		}
@@ -72,6 +80,9 @@ func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, sna
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Log.Error("panic while loading", "generation", s.o.Holder.Number(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			if snap != nil {
+				snap.Close()
+			}
 			cfg, snap, diags = nil, nil, hcl.Diagnostics{{
 				Severity: hcl.DiagError,
 				Summary:  "Unsupported configuration",
@@ -91,15 +102,36 @@ func (s *settlement) try(ctx context.Context, r *round) (cfg *config.Config, sna
 	if diags.HasErrors() {
 		return nil, nil, diags
 	}
-	if s.live.config != nil && provision.InputsDigest(cfg) == s.live.digest() {
+	digest := provision.InputsDigest(cfg)
+	if s.expect != "" && s.expect != digest {
+		s.differs = true
+		return nil, nil, diags
+	}
+	if s.live.config != nil && digest == s.live.digest() {
 		return cfg, nil, diags
 	}
 	if ctx.Err() != nil {
 		return nil, nil, nil
 	}
 	snap, more := s.o.Build.Build(ctx, cfg, s.gen)
+	if snap != nil {
+		s.manifest = s.describe(snap)
+	}
 	s.o.OnStep(StepBuilt)
 	return cfg, snap, append(diags, more...)
+}
+
+// describe says what a snapshot declares. Its error is a fault of ours.
+func (s *settlement) describe(snap *snapshot.Snapshot) *generation.Manifest {
+	views := make(map[string]*registry.View, len(snap.Agents))
+	for name, a := range snap.Agents {
+		views[name] = a.View
+	}
+	m, err := generation.Of(snap.Config, snap.Registry, views, generation.Options{Key: s.key, Previous: s.live.manifest})
+	if err != nil {
+		panic(err)
+	}
+	return m
 }
 
 // withhold blames errors and holds what is blamed; false if no change is to blame for

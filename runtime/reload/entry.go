@@ -1,0 +1,223 @@
+package reload
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/generation"
+	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/store"
+)
+
+// maxText bounds what the history keeps as a text, in bytes; what is larger is kept as a
+// file, as modules are.
+const maxText = 4 << 20
+
+// entry is a generation as the history has it, or will: what it was built from and what
+// it declares, under names that do not depend on where the project lies. It is immutable.
+type entry struct {
+	number   int64
+	digest   string // over all inputs
+	inputs   map[string]store.GenerationInput
+	manifest *generation.Manifest
+	meta     json.RawMessage // of one that was read from the history
+
+	trigger, owner string
+	prepared       time.Time // when it was first about to be recorded
+	since          time.Time // when it went live
+	live           *live     // nil: it was read from the history
+}
+
+// meta is what else it takes to load an entry again.
+type meta struct {
+	// Dirs are the directories that were listed, and Unlisted those declarations below them
+	// that no directory listed: files that were read by a function.
+	Dirs     []string `json:"dirs"`
+	Unlisted []string `json:"unlisted,omitempty"`
+	// Links are what paths resolved to, where that is another place: relative to the
+	// project, links followed, where it is inside.
+	Links map[string]string `json:"links,omitempty"`
+}
+
+// entryOf describes a generation that is about to be live.
+func entryOf(l *live, owner string) *entry {
+	e := &entry{
+		number: l.snapshot.Number, digest: l.snapshot.Inputs, manifest: l.manifest, inputs: inputsOf(l.config),
+		trigger: l.snapshot.Trigger, owner: owner, prepared: time.Now(), since: l.snapshot.Time, live: l,
+	}
+	return e
+}
+
+// inputsOf are the files of a configuration, by name.
+func inputsOf(cfg *config.Config) map[string]store.GenerationInput {
+	out := make(map[string]store.GenerationInput, len(cfg.Inputs))
+	for path, in := range cfg.Inputs {
+		if !in.Absent {
+			name := provision.InputName(path, cfg.Paths.Project)
+			out[name] = store.GenerationInput{Path: name, Digest: in.Digest, Size: int64(len(in.Content)), Module: aside(in.Content)}
+		}
+	}
+	return out
+}
+
+// aside says that a content is kept as a file and not in the database.
+func aside(content []byte) bool {
+	return len(content) > maxText || bytes.HasPrefix(content, []byte("\x00asm"))
+}
+
+// meta is what loading the generation again needs beside its inputs.
+func (l *live) meta() meta {
+	project := l.config.Paths.Project
+	m := meta{Links: map[string]string{}}
+	for _, dir := range sortedKeys(l.lists) {
+		m.Dirs = append(m.Dirs, provision.InputName(dir, project))
+	}
+	dirs := sortedKeys(l.lists)
+	for path, in := range l.config.Inputs {
+		if !in.Absent && declaration(path) && underAny(path, dirs) && !l.declares(path) {
+			m.Unlisted = append(m.Unlisted, provision.InputName(path, project))
+		}
+	}
+	slices.Sort(m.Unlisted)
+	real, ok := l.links[project]
+	if !ok {
+		real = project
+	}
+	for path, to := range l.links {
+		from, to := provision.InputName(path, project), provision.InputName(to, real)
+		if from != to {
+			m.Links[from] = to
+		}
+	}
+	return m
+}
+
+// declaration says that a name is one that directories list.
+func declaration(path string) bool {
+	return strings.HasSuffix(path, ".hcl") && !strings.HasSuffix(path, ".test.hcl")
+}
+
+// pathOf is the path of an input by its name.
+func pathOf(name, project string) string {
+	path := filepath.FromSlash(name)
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(project, path)
+}
+
+// content is the bytes of an input of an entry that was not read from the history.
+func (e *entry) content(name string) []byte {
+	return e.live.config.Inputs[pathOf(name, e.live.config.Paths.Project)].Content
+}
+
+// same says that two entries are one generation: equal inputs that came to equal objects.
+// What the environment or a variable changed shows in the objects.
+func (e *entry) same(o *entry) bool {
+	return e.digest == o.digest && maps.EqualFunc(e.manifest.Objects, o.manifest.Objects,
+		func(a, b *generation.Object) bool { return a.Digest == b.Digest })
+}
+
+// changedInputs are the inputs that e has and from has not or has otherwise, and those
+// that it has no more.
+func (e *entry) changedInputs(from *entry) []store.GenerationInput {
+	var out []store.GenerationInput
+	for _, name := range sortedKeys(e.inputs) {
+		in := e.inputs[name]
+		if was, ok := from.inputs[name]; ok && was.Digest == in.Digest {
+			continue
+		}
+		if !in.Module {
+			in.Body = e.content(name)
+		}
+		out = append(out, in)
+	}
+	for _, name := range sortedKeys(from.inputs) {
+		if _, ok := e.inputs[name]; !ok {
+			out = append(out, store.GenerationInput{Path: name, Removed: true})
+		}
+	}
+	return out
+}
+
+// changedObjects are likewise the objects. One that only stands elsewhere is written too,
+// since the history says where.
+func (e *entry) changedObjects(from *entry) ([]store.GenerationObject, error) {
+	var out []store.GenerationObject
+	for _, id := range sortedKeys(e.manifest.Objects) {
+		o, was := e.manifest.Objects[id], from.manifest.Objects[id]
+		if o == was || was != nil && was.Digest == o.Digest && was.Pos == o.Pos {
+			continue
+		}
+		body, err := json.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("encoding object %q: %w", id, err)
+		}
+		out = append(out, store.GenerationObject{ID: id, Digest: o.Digest, Body: body})
+	}
+	for _, id := range sortedKeys(from.manifest.Objects) {
+		if e.manifest.Objects[id] == nil {
+			out = append(out, store.GenerationObject{ID: id, Removed: true})
+		}
+	}
+	return out, nil
+}
+
+// change is what is written of e, as it differs from the generation before.
+func (e *entry) change(from *entry, diff *generation.Diff) (store.GenerationChange, error) {
+	out := store.GenerationChange{
+		Generation: store.Generation{
+			Number: e.number, Parent: from.number, Trigger: e.trigger, Owner: e.owner, Prepared: e.prepared, Inputs: e.digest,
+		},
+		Changed: e.changedInputs(from),
+	}
+	var err error
+	if out.Objects, err = e.changedObjects(from); err != nil {
+		return out, err
+	}
+	if out.Diff, err = json.Marshal(diff); err != nil {
+		return out, fmt.Errorf("encoding diff: %w", err)
+	}
+	if out.Meta, err = json.Marshal(e.live.meta()); err != nil {
+		return out, fmt.Errorf("encoding what was listed: %w", err)
+	}
+	return out, nil
+}
+
+// modules are the digests of what is kept as files.
+func (e *entry) modules() map[string]bool {
+	out := map[string]bool{}
+	for _, in := range e.inputs {
+		if in.Module {
+			out[in.Digest] = true
+		}
+	}
+	return out
+}
+
+// nothing is what the first generation differs from.
+func nothing() *entry {
+	return &entry{manifest: &generation.Manifest{Objects: map[string]*generation.Object{}}, inputs: map[string]store.GenerationInput{}}
+}
+
+// compare is how to differs from one generation to the next.
+func compare(from, to *entry) *generation.Diff {
+	d := generation.Compare(from.manifest, to.manifest)
+	d.Inputs = generation.CompareInputs(digests(from.inputs), digests(to.inputs))
+	return &d
+}
+
+func digests(inputs map[string]store.GenerationInput) map[string]string {
+	out := make(map[string]string, len(inputs))
+	for name, in := range inputs {
+		out[name] = in.Digest
+	}
+	return out
+}
