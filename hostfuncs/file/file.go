@@ -40,6 +40,17 @@ func rootAttr() hostfuncs.Attr {
 	}
 }
 
+// folderCapability is what a function of this family may do: read or write its folder.
+func folderCapability(mode string) func(hostfuncs.Values) []string {
+	return func(v hostfuncs.Values) []string {
+		root, ok := v["root"].(string)
+		if !ok || root == "" {
+			return nil
+		}
+		return []string{"files " + mode + " " + root}
+	}
+}
+
 // bind makes a handler whose calls get the opened root and their decoded arguments.
 func bind[A any](b hostfuncs.Binding, call func(ctx context.Context, t tree, args A) (any, error)) (tool.Handler, error) {
 	f, err := newFolder(b)

@@ -30,8 +30,9 @@ func listFunc() hostfuncs.Func {
 			`"offset":{"default":0,"description":"How many entries to pass over, to go on with a long list","minimum":0,"type":"integer"},` +
 			`"path":{"default":".","description":"Folder, relative to the root; . is the root","minLength":1,"type":"string"}},` +
 			`"type":"object"}`),
-		Config: []hostfuncs.Attr{rootAttr()},
-		Traits: tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
+		Config:       []hostfuncs.Attr{rootAttr()},
+		Capabilities: folderCapability("ro"),
+		Traits:       tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
 		New: func(b hostfuncs.Binding) (tool.Handler, error) {
 			return bind(b, func(ctx context.Context, t tree, args listArgs) (any, error) { return t.list(ctx, args) })
 		},

@@ -39,8 +39,9 @@ func readFunc() hostfuncs.Func {
 			{Name: "max_chars", Type: hostfuncs.Integer, Default: int64(readChars), Doc: "Characters of text in one answer, cut between lines."},
 			{Name: "max_size", Type: hostfuncs.Size, Default: int64(readMaxSize), Doc: "Larger files are refused."},
 		},
-		Traits: tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
-		New:    newRead,
+		Capabilities: folderCapability("ro"),
+		Traits:       tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
+		New:          newRead,
 	}
 }
 

@@ -43,8 +43,9 @@ func searchFunc() hostfuncs.Func {
 			rootAttr(),
 			{Name: "max_size", Type: hostfuncs.Size, Default: int64(searchMaxSize), Doc: "Larger files are skipped, and counted as such."},
 		},
-		Traits: tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
-		New:    newSearch,
+		Capabilities: folderCapability("ro"),
+		Traits:       tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true},
+		New:          newSearch,
 	}
 }
 

@@ -33,8 +33,9 @@ func writeFunc() hostfuncs.Func {
 			rootAttr(),
 			{Name: "max_size", Type: hostfuncs.Size, Default: int64(writeMaxSize), Doc: "Larger contents are refused."},
 		},
-		Traits: tool.Traits{Effect: tool.Write, Idempotent: true},
-		New:    newWrite,
+		Capabilities: folderCapability("rw"),
+		Traits:       tool.Traits{Effect: tool.Write, Idempotent: true},
+		New:          newWrite,
 	}
 }
 

@@ -38,6 +38,8 @@ func Funcs(s Searcher) []hostfuncs.Func {
 			`"query":{"description":"Words that must all occur","maxLength":2048,"minLength":1,"type":"string"}},` +
 			`"required":["query"],"type":"object"}`),
 		Traits: tool.Traits{Effect: tool.Read, Idempotent: true, Parallel: true, Untrusted: true},
+		// Whose rows it sees is the principal's, whatever the declaration says.
+		Capabilities: func(hostfuncs.Values) []string { return []string{"sessions ro own"} },
 		New: func(hostfuncs.Binding) (tool.Handler, error) {
 			return tool.HandlerFunc(func(ctx context.Context, c *tool.Call) (tool.Result, error) { return search(ctx, s, c) }), nil
 		},

@@ -25,12 +25,20 @@ func (r *request) setOrigins(v hostfuncs.Values) error {
 		r.policy.Origins = []egress.Origin{fixed}
 		return nil
 	case known && !covered(fixed, hosts):
-		return &hostfuncs.ConfigError{Attr: "hosts", Detail: "The url goes to " + fixed.String() + ", which hosts does not name. Add it, or leave hosts out."}
+		return &hostfuncs.ConfigError{Attr: "hosts", Detail: "The url goes to " + r.shownOrigin(fixed) + ", which hosts does not name. Add it, or leave hosts out."}
 	case !known && len(hosts) == 0:
 		return &hostfuncs.ConfigError{Attr: "url", Detail: "An argument could choose the host. Fix scheme, host and port up to the first slash, as in \"https://api.example.com/items/${urlencode(args.id)}\", or list what is allowed in hosts."}
 	}
 	r.policy.Origins = hosts
 	return r.checkOpenDoor(v)
+}
+
+// shownOrigin is an origin as errors quote it.
+func (r *request) shownOrigin(o egress.Origin) string {
+	if credential(r.url) {
+		return "a host that is not shown"
+	}
+	return o.String()
 }
 
 // checkOpenDoor refuses what would hand credentials, or the internal network, to
@@ -45,7 +53,7 @@ func (r *request) checkOpenDoor(v hostfuncs.Values) error {
 			return &hostfuncs.ConfigError{Attr: "allow_private", Detail: "With hosts = [\"*\"] an argument could reach every internal server. Name the hosts."}
 		}
 		for _, value := range r.headers {
-			if _, ok := value.(secret.Value); ok {
+			if credential(value) {
 				return &hostfuncs.ConfigError{Attr: "headers", Detail: "With hosts = [\"*\"] an argument could send this secret anywhere. Name the hosts that may see it."}
 			}
 		}

@@ -52,8 +52,9 @@ func Funcs(g *egress.Guard) []hostfuncs.Func {
 			{Name: "max_response", Type: hostfuncs.Size, Default: int64(defaultMaxResponse), Doc: "Bytes of the body that are read, after decompression."},
 			{Name: "expect", Type: hostfuncs.Strings, Doc: "Statuses that are a result, such as 200 or 2xx; others are errors. Default: every status is a result."},
 		},
-		Traits: tool.Traits{Effect: tool.Write, Untrusted: true},
-		New:    func(b hostfuncs.Binding) (tool.Handler, error) { return newRequest(g, b) },
+		Traits:       tool.Traits{Effect: tool.Write, Untrusted: true},
+		Capabilities: capabilities,
+		New:          func(b hostfuncs.Binding) (tool.Handler, error) { return newRequest(g, b) },
 	}}
 }
 
@@ -72,18 +73,28 @@ type request struct {
 }
 
 func newRequest(g *egress.Guard, b hostfuncs.Binding) (tool.Handler, error) {
-	r := &request{guard: g, url: b.Config["url"], body: b.Config["body"], method: http.MethodGet}
-	r.json, r.hasJSON = b.Config["json"]
+	r, err := parse(b.Config)
+	if err != nil {
+		return nil, err
+	}
+	r.guard = g
+	return tool.HandlerFunc(r.call), nil
+}
+
+// parse reads a declaration; the guard is set by who means to send something.
+func parse(v hostfuncs.Values) (*request, error) {
+	r := &request{url: v["url"], body: v["body"], method: http.MethodGet}
+	r.json, r.hasJSON = v["json"]
 	r.hasJSON = r.hasJSON && r.json != nil
-	r.query, _ = b.Config["query"].(map[string]any)
-	r.headers, _ = b.Config["headers"].(map[string]any)
-	r.policy.AllowPrivate, _ = b.Config["allow_private"].(bool)
+	r.query, _ = v["query"].(map[string]any)
+	r.headers, _ = v["headers"].(map[string]any)
+	r.policy.AllowPrivate, _ = v["allow_private"].(bool)
 	for _, step := range []func(hostfuncs.Values) error{r.setMethod, r.setBounds, r.setExpect, r.setHeaders, r.setBody, r.setOrigins} {
-		if err := step(b.Config); err != nil {
+		if err := step(v); err != nil {
 			return nil, err
 		}
 	}
-	return tool.HandlerFunc(r.call), nil
+	return r, nil
 }
 
 func (r *request) setMethod(v hostfuncs.Values) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/egress"
+	"github.com/hermes-runtime/hermes/runtime/secret"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -91,16 +92,29 @@ func keysOf(what string, values map[string]any, hidden bool) []string {
 func (f *frame) nativeCapabilities(fn *hostfuncs.Func, values hostfuncs.Values) []string {
 	var out []string
 	if fn.Capabilities != nil && !f.bad && !f.poisoned {
-		near := maps.Clone(values)
-		for _, a := range fn.Config {
-			if path, ok := near[a.Name].(string); ok && a.Type == hostfuncs.Path {
-				near[a.Name] = relative(f.ld.paths.Project, path)
-			}
-		}
-		out = fn.Capabilities(near)
+		out = fn.Capabilities(f.presentable(fn, values))
 	}
 	if len(out) == 0 {
 		out = []string{"native " + fn.Name}
+	}
+	return out
+}
+
+// presentable is a config in whose names nothing is secret, with paths as they are
+// written in the project.
+func (f *frame) presentable(fn *hostfuncs.Func, values hostfuncs.Values) hostfuncs.Values {
+	out := maps.Clone(values)
+	for _, a := range fn.Config {
+		switch v := out[a.Name].(type) {
+		case string:
+			if a.Type == hostfuncs.Path {
+				out[a.Name] = relative(f.ld.paths.Project, v)
+			}
+		case map[string]any:
+			if f.hidden["handler.config."+a.Name] && len(v) > 0 {
+				out[a.Name] = map[string]any{tool.Hidden: secret.Value{}}
+			}
+		}
 	}
 	return out
 }
