@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/hermes-runtime/hermes/hostfuncs/std"
 	"github.com/hermes-runtime/hermes/runtime/check"
@@ -52,24 +53,36 @@ func (p *project) write(name, text string) {
 
 func key() []byte { return []byte("0123456789abcdef0123456789abcdef") }
 
-// manifest loads the project and describes it.
-func (p *project) manifest(previous *generation.Manifest) *generation.Manifest {
+// load loads the project.
+func (p *project) load() (*config.Config, hcl.Diagnostics) {
 	p.t.Helper()
 	paths, err := config.Find(p.dir)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	lookup := func(name string) (string, bool) { v, ok := p.env[name]; return v, ok }
-	cfg, diags := config.Load(p.t.Context(), config.DirSource(), config.Options{Paths: paths, LookupEnv: lookup, Funcs: std.Funcs(std.Deps{}), Cache: p.cache, Previous: p.live})
+	return config.Load(p.t.Context(), config.DirSource(), config.Options{Paths: paths, LookupEnv: lookup, Funcs: std.Funcs(std.Deps{}), Cache: p.cache, Previous: p.live})
+}
+
+// manifest loads the project, which must have no errors, and describes it.
+func (p *project) manifest(previous *generation.Manifest) *generation.Manifest {
+	p.t.Helper()
+	cfg, diags := p.load()
 	if diags.HasErrors() {
 		p.t.Fatal(diags)
 	}
 	p.live = cfg
-	reg, views, diags := provision.Describe(cfg, p.check)
+	return p.describe(key(), previous)
+}
+
+// describe describes what was loaded last.
+func (p *project) describe(key []byte, previous *generation.Manifest) *generation.Manifest {
+	p.t.Helper()
+	reg, views, diags := provision.Describe(p.live, p.check)
 	if diags.HasErrors() {
 		p.t.Fatal(diags)
 	}
-	m, err := generation.Of(cfg, reg, views, generation.Options{Key: key(), Previous: previous})
+	m, err := generation.Of(p.live, reg, views, generation.Options{Key: key, Previous: previous})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -179,18 +192,4 @@ toolset "web" {
 }
 `,
 	}
-}
-
-func TestCompareShowsWhatChanged(t *testing.T) {
-	p := newProject(t, rich())
-	before := p.manifest(nil)
-	for id := range before.Objects {
-		t.Log(id)
-	}
-	files := rich()
-	tools := strings.NewReplacer(`timeout = "5s"`, `timeout = "60s"`, `"Fetch an item."`, `"Fetch one item."`, `api.example.com`, `api2.example.com`).Replace(files["tools.d/tools.hcl"])
-	p.write("tools.d/tools.hcl", tools)
-	p.env["API_KEY"] = "rotated-rotated"
-	d := generation.Compare(before, p.manifest(before))
-	t.Log(encoded(t, d))
 }

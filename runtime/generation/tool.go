@@ -135,11 +135,24 @@ func (m *maker) parameter(s *sheet, at string, raw json.RawMessage, text late.Ex
 		return
 	}
 	for _, w := range sortedKeys(words) {
-		s.value(at+step(w), words[w], unwritten)
+		name := w
+		if snake, ok := attrOf(w); ok && strings.HasPrefix(at, "param") {
+			name = snake
+		}
+		s.value(at+step(name), words[w], unwritten)
 	}
 	if text != nil {
 		s.value(at+".description", text, false)
 	}
+}
+
+// attrOf is the attribute of a param block that became a keyword of another name.
+func attrOf(word string) (string, bool) {
+	switch word {
+	case "minLength", "maxLength", "minItems", "maxItems":
+		return strings.ToLower(word[:3]) + "_" + strings.ToLower(word[3:]), true
+	}
+	return "", false
 }
 
 func (m *maker) handler(s *sheet, t *config.Tool) {
