@@ -6,9 +6,13 @@ import (
 	"time"
 )
 
-// KeptGenerations is how many generations that were live the history keeps, with their
-// rows, diffs and texts. Older ones are dropped when a later one is confirmed.
-const KeptGenerations = 1000
+// What the history keeps at most, besides what the last generation is made of: so many
+// generations that were live, with their rows, diffs and texts, and so many bytes that
+// they added. Older ones are dropped when a later one is confirmed; the last one never is.
+const (
+	KeptGenerations = 1000
+	KeptBytes       = 256 << 20
+)
 
 // Generation is the row of one generation.
 type Generation struct {
@@ -65,7 +69,7 @@ type GenerationChange struct {
 // GenerationWriter keeps the history of generations. A generation is prepared before it
 // goes live and confirmed after:
 //
-//	prepared ──ConfirmGeneration──> confirmed ── 1,000 later ──> dropped
+//	prepared ──ConfirmGeneration──> confirmed ── KeptGenerations later ──> dropped
 //	    └── the next PrepareGeneration ──> abandoned
 //
 // At most one is prepared and not confirmed. A number is used once: that of an abandoned
@@ -75,7 +79,7 @@ type GenerationWriter interface {
 	// confirmed; all of it is one transaction whose cost is that of the change. If the
 	// number was used, or is below one that was, the error is fault.Exists; if the parent
 	// is not the newest confirmed one, or the change is not one to it, fault.Invalid.
-	// Repeating what is prepared already changes nothing.
+	// The one that is prepared may be prepared again, with the same parent and inputs.
 	PrepareGeneration(ctx context.Context, c GenerationChange) error
 	// ConfirmGeneration says that the prepared generation is live since a time, and drops
 	// what is older than the history keeps. One that is confirmed keeps its time; one that

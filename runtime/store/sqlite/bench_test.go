@@ -68,3 +68,51 @@ func BenchmarkMessages(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkGeneration prepares and confirms one changed input among so many.
+func BenchmarkGeneration(b *testing.B) {
+	for _, size := range []int{10, 2000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			d := openTest(b, Options{})
+			makeLive(b, d, wide(size))
+			var n int64 = 1
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				makeLive(b, d, oneChange(n, int(n)%size))
+			}
+		})
+	}
+}
+
+// BenchmarkGenerationInputs reads the set of a generation of 2,000 inputs, after so many
+// later ones.
+func BenchmarkGenerationInputs(b *testing.B) {
+	for _, later := range []int64{0, 1000} {
+		b.Run(fmt.Sprint(later), func(b *testing.B) {
+			d := openTest(b, Options{Synchronous: Normal})
+			makeLive(b, d, wide(2000))
+			for n := int64(2); n <= later; n++ {
+				makeLive(b, d, oneChange(n, int(n)))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if list, err := d.GenerationInputs(b.Context(), 1); err != nil || len(list) != 2000 {
+					b.Fatal(len(list), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFirstGeneration prepares and confirms 2,000 inputs and objects.
+func BenchmarkFirstGeneration(b *testing.B) {
+	c := wide(2000)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		d := openTest(b, Options{})
+		b.StartTimer()
+		makeLive(b, d, c)
+	}
+}

@@ -185,8 +185,16 @@ func message(run, step, text string) session.Message {
 	return session.Message{Run: run, Step: step, Message: chat.Message{Role: chat.Assistant, Content: text, Calls: []chat.Call{{ID: "call-" + step, Name: "t"}}}}
 }
 
-// life is one of each writing operation, and reading ones.
-func life() []operation {
+// lives are what happens to a database, by name.
+func lives() map[string][]operation {
+	return map[string][]operation{"runs": runLife(), "history": historyLife()}
+}
+
+// keptInLife is small, so that a life comes to dropping something.
+func keptInLife() limits { return limits{2, store.KeptBytes} }
+
+// runLife is one of each operation on sessions and runs that writes, and reading ones.
+func runLife() []operation {
 	event := func(seq int64) store.Event {
 		return store.Event{Run: "r", Seq: seq, Delta: seq == 2, Body: []byte(`{}`)}
 	}
@@ -255,6 +263,9 @@ func tables(t *testing.T, d *DB) map[string][]string {
 	for name, columns := range map[string]string{
 		"sessions": "id, title, parent, messages", "messages": "num, session, seq, run, step, content, indexed",
 		"calls": "id, message", "runs": "id, status, last_event", "events": "run, seq, delta", "results": "id",
+		"history": "highest, secret IS NULL", "generations": "number, parent, cause, live, bytes, inputs, diff, meta",
+		"generation_inputs":  "path, from_gen, to_gen, owner, digest, size, module, absent",
+		"generation_objects": "id, from_gen, to_gen, owner, digest, body", "generation_bodies": "digest, body",
 	} {
 		text := "SELECT concat_ws('|', " + columns + ") AS row FROM " + name + " ORDER BY row"
 		rows, err := d.query(t.Context(), text)
@@ -289,8 +300,18 @@ func checkWhole(t *testing.T, d *DB) {
 		`PRAGMA quick_check(1)`: "ok",
 		`SELECT count(*) FROM sessions s WHERE messages != (SELECT count(*) FROM messages WHERE session = s.num)
 			OR messages != (SELECT coalesce(max(seq), 0) FROM messages WHERE session = s.num)`: "0",
-		`SELECT count(*) FROM pragma_foreign_key_check`:                                                              "0",
-		`SELECT count(*) FROM runs r WHERE last_event < (SELECT coalesce(max(seq), 0) FROM events WHERE run = r.id)`: "0",
+		`SELECT count(*) FROM pragma_foreign_key_check`:                                 "0",
+		`SELECT count(*) FROM generations WHERE number > (SELECT highest FROM history)`: "0",
+		`SELECT count(*) FROM generation_inputs a JOIN generation_inputs b USING (path)
+			WHERE a.from_gen < b.from_gen AND (a.to_gen IS NULL OR a.to_gen > b.from_gen)`: "0",
+		`SELECT count(*) FROM generation_objects a JOIN generation_objects b USING (id)
+			WHERE a.from_gen < b.from_gen AND (a.to_gen IS NULL OR a.to_gen > b.from_gen)`: "0",
+		`SELECT count(*) FROM generation_inputs WHERE to_gen <= (SELECT min(number) FROM generations)`:  "0",
+		`SELECT count(*) FROM generation_objects WHERE to_gen <= (SELECT min(number) FROM generations)`: "0",
+		`SELECT count(*) FROM generation_bodies WHERE digest NOT IN
+			(SELECT digest FROM generation_inputs WHERE module = 0 UNION SELECT meta FROM generations)`: "0",
+		`SELECT count(*) FROM generation_inputs WHERE module + absent = 0 AND digest NOT IN (SELECT digest FROM generation_bodies)`: "0",
+		`SELECT count(*) FROM runs r WHERE last_event < (SELECT coalesce(max(seq), 0) FROM events WHERE run = r.id)`:                "0",
 	} {
 		var got string
 		if err := pool.QueryRowContext(t.Context(), text).Scan(&got); err != nil {
@@ -304,11 +325,12 @@ func checkWhole(t *testing.T, d *DB) {
 
 // course is an undisturbed life: the tables before each operation, and at the end.
 type course struct {
+	ops    []operation
 	empty  []byte // the file before the first operation
 	tables []map[string][]string
 }
 
-func undisturbed(t *testing.T) course {
+func undisturbed(t *testing.T, ops []operation) course {
 	t.Helper()
 	empty := filepath.Join(t.TempDir(), "empty.db")
 	d, err := Open(t.Context(), empty, Options{})
@@ -318,9 +340,9 @@ func undisturbed(t *testing.T) course {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := course{empty: contents(t, empty)}
-	d = reopen(t, empty, Options{})
-	for _, op := range life() {
+	c := course{ops: ops, empty: contents(t, empty)}
+	d = reopen(t, empty, Options{kept: keptInLife()})
+	for _, op := range ops {
 		c.tables = append(c.tables, tables(t, d))
 		if err := op.do(t.Context(), d); err != nil {
 			t.Fatalf("%s: %v", op.name, err)
@@ -337,29 +359,36 @@ func (c course) end() map[string][]string { return c.tables[len(c.tables)-1] }
 // lost, as if it had succeeded), and the repeated call brings it to the same end.
 func TestFaultsByIndex(t *testing.T) {
 	t.Parallel()
-	c := undisturbed(t)
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprint("after=", after), func(t *testing.T) {
-			t.Parallel()
-			n := 0
-			for ; ; n += stride {
-				f := &faults{after: after}
-				d := c.disturbed(t, f, n)
-				if diff := cmp.Diff(c.end(), tables(t, d)); diff != "" {
-					t.Fatalf("operation %d failed; the end differs (-want +got):\n%s", n, diff)
-				}
-				fired, _ := f.pause()
-				if err := d.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if !fired {
-					break
-				}
-			}
-			if n < 50 {
-				t.Errorf("only %d operations were failed", n)
-			}
-		})
+	for name, ops := range lives() {
+		c := undisturbed(t, ops)
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " after=", after), func(t *testing.T) {
+				t.Parallel()
+				c.failEach(t, after)
+			})
+		}
+	}
+}
+
+func (c course) failEach(t *testing.T, after bool) {
+	t.Helper()
+	n := 0
+	for ; ; n += stride {
+		f := &faults{after: after}
+		d := c.disturbed(t, f, n)
+		if diff := cmp.Diff(c.end(), tables(t, d)); diff != "" {
+			t.Fatalf("operation %d failed; the end differs (-want +got):\n%s", n, diff)
+		}
+		fired, _ := f.pause()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !fired {
+			break
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d operations were failed", n)
 	}
 }
 
@@ -370,9 +399,9 @@ func (c course) disturbed(t *testing.T, f *faults, n int) *DB {
 	if err := os.WriteFile(path, c.empty, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := reopen(t, path, Options{Synchronous: Normal, wrap: f.wrap})
+	d := reopen(t, path, Options{Synchronous: Normal, wrap: f.wrap, kept: keptInLife()})
 	f.arm(n)
-	for i, op := range life() {
+	for i, op := range c.ops {
 		f.resume()
 		err := op.do(t.Context(), d)
 		_, text := f.pause()

@@ -13,6 +13,15 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
+// rowBytes is about what a row takes besides its texts.
+const rowBytes = 128
+
+// limits are what the history keeps at most.
+type limits struct {
+	generations int
+	bytes       int64
+}
+
 // PrepareGeneration implements store.GenerationWriter.
 func (d *DB) PrepareGeneration(ctx context.Context, c store.GenerationChange) error {
 	if err := checkChange(c); err != nil {
@@ -22,43 +31,40 @@ func (d *DB) PrepareGeneration(ctx context.Context, c store.GenerationChange) er
 		c.Prepared = time.Now()
 	}
 	return d.write(ctx, func(t *tx) error {
-		again, err := t.mayPrepare(c.Generation)
-		if err != nil || again {
+		if err := t.mayPrepare(c.Generation); err != nil {
 			return err
 		}
 		return t.addGeneration(c)
 	})
 }
 
-// mayPrepare abandons what was prepared before, and says why g cannot be. again says that
-// it is prepared already, by a call whose answer was lost.
-func (t *tx) mayPrepare(g store.Generation) (again bool, err error) {
+// mayPrepare abandons what was prepared before, and says why g cannot be. What is
+// prepared can be again, by a caller who was not told that it is.
+func (t *tx) mayPrepare(g store.Generation) error {
 	pending, err := t.pendingGeneration()
 	if err != nil {
-		return false, err
-	}
-	if pending.Number == g.Number && pending.Parent == g.Parent && pending.Inputs == g.Inputs && string(pending.Diff) == string(g.Diff) {
-		return true, nil
+		return err
 	}
 	if err := t.abandon(pending.Number); err != nil {
-		return false, err
+		return err
 	}
 	var last, highest int64
 	err = t.scan(`SELECT (SELECT coalesce(max(number), 0) FROM generations), highest FROM history`, nil, &last, &highest)
+	again := pending.Number == g.Number && pending.Parent == g.Parent && pending.Inputs == g.Inputs
 	switch {
 	case err != nil:
-		return false, err
-	case g.Number <= highest:
-		return false, fault.New(fault.Exists, "generation %d: numbers up to %d are used, and none is used twice", g.Number, highest)
+		return err
+	case g.Number <= highest && !again:
+		return fault.New(fault.Exists, "generation %d: numbers up to %d are used, and none is used twice", g.Number, highest)
 	case g.Parent != last:
-		return false, fault.New(fault.Invalid, "generation %d was made from generation %d, but the last one recorded is %d", g.Number, g.Parent, last)
+		return fault.New(fault.Invalid, "generation %d was made from generation %d, but the last one recorded is %d", g.Number, g.Parent, last)
 	}
-	return false, nil
+	return nil
 }
 
 // pendingGeneration is the prepared one, or zero.
 func (t *tx) pendingGeneration() (store.Generation, error) {
-	g, _, err := scanGeneration(func(dest ...any) error {
+	g, err := scanGeneration(func(dest ...any) error {
 		return t.scan(`SELECT `+generationColumns+` FROM generations WHERE live = 0`, nil, dest...)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -68,86 +74,92 @@ func (t *tx) pendingGeneration() (store.Generation, error) {
 }
 
 func (t *tx) addGeneration(c store.GenerationChange) error {
-	meta, err := t.addBody(c.Owner, digestOf(c.Meta), c.Meta)
+	size, err := t.addBody(c.Owner, digestOf(c.Meta), c.Meta)
 	if err != nil {
-		return err
-	}
-	_, err = t.exec(`INSERT INTO generations (number, parent, owner, cause, prepared, live, inputs, diff, meta) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?)`,
-		c.Number, c.Parent, c.Owner, c.Trigger, stamp(c.Prepared), c.Inputs, text(c.Diff), meta)
-	if err != nil {
-		return err
-	}
-	if _, err := t.exec(`UPDATE history SET highest = ?`, c.Number); err != nil {
 		return err
 	}
 	for _, in := range c.Changed {
-		if err := t.changeInput(c.Generation, in); err != nil {
+		n, err := t.changeInput(c.Generation, in)
+		if err != nil {
 			return err
 		}
+		size += n
 	}
 	for _, o := range c.Objects {
-		if err := t.changeObject(c.Generation, o); err != nil {
+		n, err := t.changeObject(c.Generation, o)
+		if err != nil {
 			return err
 		}
+		size += n
 	}
-	return nil
+	size += rowBytes + len(c.Diff)
+	_, err = t.exec(`INSERT INTO generations (number, parent, owner, cause, prepared, live, bytes, inputs, diff, meta) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)`,
+		c.Number, c.Parent, c.Owner, c.Trigger, stamp(c.Prepared), size, c.Inputs, text(c.Diff), digestOf(c.Meta))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`UPDATE history SET highest = ?`, c.Number)
+	return err
 }
 
-func (t *tx) changeInput(g store.Generation, in store.GenerationInput) error {
+// changeInput gives the bytes it added.
+func (t *tx) changeInput(g store.Generation, in store.GenerationInput) (size int, err error) {
 	ended, err := t.exec(`UPDATE generation_inputs SET to_gen = ? WHERE path = ? AND to_gen IS NULL`, g.Number, in.Path)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case in.Removed && ended == 0:
-		return fault.New(fault.Invalid, "generation %d removes the input %q, which generation %d does not have", g.Number, in.Path, g.Parent)
+		return 0, fault.New(fault.Invalid, "generation %d removes the input %q, which generation %d does not have", g.Number, in.Path, g.Parent)
 	case in.Removed:
-		return nil
+		return 0, nil
 	}
 	if !in.Module && !in.Absent {
-		if _, err := t.addBody(g.Owner, in.Digest, in.Body); err != nil {
-			return err
+		if size, err = t.addBody(g.Owner, in.Digest, in.Body); err != nil {
+			return 0, err
 		}
 	}
 	_, err = t.exec(`INSERT INTO generation_inputs (path, from_gen, owner, digest, size, module, absent) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		in.Path, g.Number, g.Owner, in.Digest, in.Size, in.Module, in.Absent)
-	return err
+	return size + rowBytes, err
 }
 
-func (t *tx) changeObject(g store.Generation, o store.GenerationObject) error {
+// changeObject gives the bytes it added.
+func (t *tx) changeObject(g store.Generation, o store.GenerationObject) (size int, err error) {
 	ended, err := t.exec(`UPDATE generation_objects SET to_gen = ? WHERE id = ? AND to_gen IS NULL`, g.Number, o.ID)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case o.Removed && ended == 0:
-		return fault.New(fault.Invalid, "generation %d removes the object %q, which generation %d does not have", g.Number, o.ID, g.Parent)
+		return 0, fault.New(fault.Invalid, "generation %d removes the object %q, which generation %d does not have", g.Number, o.ID, g.Parent)
 	case o.Removed:
-		return nil
+		return 0, nil
 	}
-	_, err = t.exec(`INSERT INTO generation_objects (id, from_gen, owner, digest, body) VALUES (?, ?, ?, ?, ?)`,
-		o.ID, g.Number, g.Owner, o.Digest, string(o.Body))
-	return err
+	body, packed := t.w.packer.pack(o.Body)
+	_, err = t.exec(`INSERT INTO generation_objects (id, from_gen, owner, digest, packed, body) VALUES (?, ?, ?, ?, ?, ?)`,
+		o.ID, g.Number, g.Owner, o.Digest, packed, body)
+	return len(body) + rowBytes, err
 }
 
-// addBody keeps a text and gives its digest back. Without one it has to be kept already.
-func (t *tx) addBody(owner, digest string, body []byte) (string, error) {
+// addBody keeps a text and gives the bytes it added. A text that is nil has to be kept
+// already.
+func (t *tx) addBody(owner, digest string, text []byte) (size int, err error) {
 	if digest == "" {
-		return "", nil
+		return 0, nil
 	}
-	if body == nil && digest == digestOf([]byte{}) {
-		body = []byte{}
+	if text == nil && digest == digestOf([]byte{}) {
+		text = []byte{}
 	}
-	if body == nil {
+	if text == nil {
 		var one int
 		err := t.scan(`SELECT 1 FROM generation_bodies WHERE digest = ?`, []any{digest}, &one)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = fault.New(fault.Invalid, "the text %s is neither given nor kept", digest)
-		}
-		return digest, err
+		return 0, orElse(err, fault.New(fault.Invalid, "the text %s is neither given nor kept", digest))
 	}
-	// A text that is kept is written again, which heals one that was damaged.
-	_, err := t.exec(`INSERT INTO generation_bodies (digest, owner, body) VALUES (?, ?, ?)
-		ON CONFLICT (digest) DO UPDATE SET body = excluded.body WHERE body != excluded.body`, digest, owner, body)
-	return digest, err
+	body, packed := t.w.packer.pack(text)
+	// One that is kept and differs was damaged: this heals it.
+	added, err := t.exec(`INSERT INTO generation_bodies (digest, owner, packed, body) VALUES (?, ?, ?, ?)
+		ON CONFLICT (digest) DO UPDATE SET packed = excluded.packed, body = excluded.body
+		WHERE body != excluded.body OR packed != excluded.packed`, digest, owner, packed, body)
+	return int(added) * len(body), err
 }
 
 // digestOf is the hex sha256 of a text; of nil, nothing.
@@ -203,12 +215,12 @@ func (t *tx) abandon(number int64) error {
 
 // prune drops all but the newest generations, what is in none of those, and texts that
 // nothing names any more.
-func (t *tx) prune(kept int) error {
+func (t *tx) prune(l limits) error {
 	var oldest int64
-	err := t.scan(`SELECT number FROM generations ORDER BY number DESC LIMIT 1 OFFSET ?`, []any{kept - 1}, &oldest)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
+	err := t.scan(`SELECT min(number) FROM (
+			SELECT number, row_number() OVER newest AS nth, sum(bytes) OVER newest AS bytes FROM generations
+			WINDOW newest AS (ORDER BY number DESC)
+		) WHERE nth = 1 OR nth <= ? AND bytes <= ?`, []any{l.generations, l.bytes}, &oldest)
 	if err != nil {
 		return err
 	}

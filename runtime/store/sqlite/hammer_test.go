@@ -177,3 +177,83 @@ func TestTwoProcesses(t *testing.T) {
 	wg.Wait()
 	checkWhole(t, a)
 }
+
+// TestHammerGenerations prepares and confirms, and abandons every third, while others
+// read: what they read is a whole generation, whichever.
+func TestHammerGenerations(t *testing.T) {
+	t.Parallel()
+	const rounds = 60
+	d := openTest(t, Options{Synchronous: Normal, kept: limits{3, store.KeptBytes}})
+	makeLive(t, d, change(1, 0, "1"))
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() { hammerHistory(t, d, done) })
+	}
+	last := int64(1)
+	for n := int64(2); n < rounds; n++ {
+		if err := d.PrepareGeneration(t.Context(), change(n, last, fmt.Sprint(n))); err != nil {
+			t.Error(err)
+			break
+		}
+		if n%3 == 0 {
+			continue
+		}
+		if err := d.ConfirmGeneration(t.Context(), n, timeOf(n)); err != nil {
+			t.Error(err)
+			break
+		}
+		last = n
+	}
+	close(done)
+	readers.Wait()
+	checkWhole(t, d)
+}
+
+func hammerHistory(t *testing.T, d *DB, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		g, highest, err := d.LastGeneration(t.Context())
+		if err != nil || highest < g.Number || g.Live.IsZero() {
+			t.Errorf("last %+v, highest %d, %v", g, highest, err)
+			return
+		}
+		for n := g.Number - 3; n <= g.Number+2; n++ {
+			hammerSet(t, d, n)
+		}
+		list, err := d.ListGenerations(t.Context(), 0, 0)
+		if err != nil || len(list) == 0 || len(list) > 3 {
+			t.Errorf("%d generations in the list, %v", len(list), err)
+		}
+		if pending, err := d.PendingGeneration(t.Context()); err == nil && !pending.Live.IsZero() || err != nil && !repeated(err) {
+			t.Errorf("pending %+v, %v", pending, err)
+		}
+	}
+}
+
+// hammerSet reads a generation that may be there: then it is as change made it.
+func hammerSet(t *testing.T, d *DB, n int64) {
+	value := fmt.Sprint(n)
+	inputs, err := d.GenerationInputs(t.Context(), n)
+	switch {
+	case err != nil && !repeated(err):
+		t.Error(err)
+	case err == nil && (len(inputs) != 3 || inputs[1].Digest != digestOf([]byte(value))):
+		t.Errorf("%d inputs of generation %d", len(inputs), n)
+	}
+	objects, err := d.GenerationObjects(t.Context(), n)
+	switch {
+	case err != nil && !repeated(err):
+		t.Error(err)
+	case err == nil && (len(objects) != 1 || objects[0].Digest != value):
+		t.Errorf("%d objects of generation %d", len(objects), n)
+	}
+	g, err := d.Generation(t.Context(), n)
+	if err != nil && !repeated(err) || err == nil && (g.Inputs != value || len(g.Meta) < packedSize) {
+		t.Errorf("generation %d: %+v, %v", n, g, err)
+	}
+}

@@ -12,21 +12,22 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
-const generationColumns = `number, parent, owner, cause, prepared, live, inputs, diff, meta`
+const generationColumns = `number, parent, generations.owner, cause, prepared, live, inputs, diff`
 
-// scanGeneration reads a row; meta is the digest of its Meta.
-func scanGeneration(scan func(...any) error) (g store.Generation, meta string, err error) {
+// scanGeneration reads a row without its Meta, and more columns.
+func scanGeneration(scan func(...any) error, more ...any) (g store.Generation, err error) {
 	var prepared, live int64
 	var diff sql.NullString
-	if err := scan(&g.Number, &g.Parent, &g.Owner, &g.Trigger, &prepared, &live, &g.Inputs, &diff, &meta); err != nil {
-		return store.Generation{}, "", err
+	dest := []any{&g.Number, &g.Parent, &g.Owner, &g.Trigger, &prepared, &live, &g.Inputs, &diff}
+	if err := scan(append(dest, more...)...); err != nil {
+		return store.Generation{}, err
 	}
 	g.Prepared, g.Live, g.Diff = timeOf(prepared), timeOf(live), raw(diff)
-	return g, meta, nil
+	return g, nil
 }
 
 func noGeneration(number int64) error {
-	return fault.New(fault.NotFound, "no generation %d in the history, which keeps the last %d that were live", number, store.KeptGenerations)
+	return fault.New(fault.NotFound, "no generation %d in the history, which keeps at most the last %d that were live", number, store.KeptGenerations)
 }
 
 // LastGeneration implements store.Generations.
@@ -48,22 +49,23 @@ func (r *reads) Generation(ctx context.Context, number int64) (store.Generation,
 	return r.generation(ctx, noGeneration(number), `number = ?`, number)
 }
 
-// generation reads the one row that where finds, with its meta.
+// generation reads the one row that where finds, with its meta: in one statement, since
+// both may be dropped at any moment.
 func (r *reads) generation(ctx context.Context, absent error, where string, args ...any) (store.Generation, error) {
-	g, meta, err := scanGeneration(func(dest ...any) error {
-		return r.scan(ctx, `SELECT `+generationColumns+` FROM generations WHERE `+where, args, dest...)
-	})
+	var meta string
+	var packed sql.NullBool
+	var body []byte
+	g, err := scanGeneration(func(dest ...any) error {
+		return r.scan(ctx, `SELECT `+generationColumns+`, meta, packed, body
+			FROM generations LEFT JOIN generation_bodies ON digest = meta WHERE `+where, args, dest...)
+	}, &meta, &packed, &body)
 	if err != nil {
 		return store.Generation{}, orElse(err, absent)
 	}
 	if meta == "" {
 		return g, nil
 	}
-	g.Meta, err = r.GenerationBody(ctx, meta)
-	if fault.KindOf(err) == fault.NotFound { // dropped since
-		err = absent
-	}
-	if err != nil {
+	if g.Meta, err = verified(meta, body, packed.Bool); err != nil {
 		return store.Generation{}, err
 	}
 	return g, nil
@@ -81,7 +83,7 @@ func (r *reads) ListGenerations(ctx context.Context, before int64, limit int) (l
 	}
 	defer func() { err = closeRows(err, rows) }()
 	for rows.Next() {
-		g, _, err := scanGeneration(rows.Scan)
+		g, err := scanGeneration(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
@@ -92,10 +94,11 @@ func (r *reads) ListGenerations(ctx context.Context, before int64, limit int) (l
 
 // GenerationInputs implements store.Generations.
 func (r *reads) GenerationInputs(ctx context.Context, number int64) (list []store.GenerationInput, err error) {
-	err = r.set(ctx, number, `SELECT path, digest, size, module, absent FROM generation_inputs
-		WHERE from_gen <= ?1 AND (to_gen IS NULL OR to_gen > ?1) ORDER BY path`, func(rows *sql.Rows) error {
+	err = r.set(ctx, number, `SELECT coalesce(path, ''), coalesce(digest, ''), coalesce(size, 0), coalesce(module, 0), coalesce(absent, 0)
+		FROM generations LEFT JOIN generation_inputs ON from_gen <= number AND (to_gen IS NULL OR to_gen > number)
+		WHERE number = ? ORDER BY path`, func(rows *sql.Rows) error {
 		var in store.GenerationInput
-		if err := rows.Scan(&in.Path, &in.Digest, &in.Size, &in.Module, &in.Absent); err != nil {
+		if err := rows.Scan(&in.Path, &in.Digest, &in.Size, &in.Module, &in.Absent); err != nil || in.Path == "" {
 			return err
 		}
 		list = append(list, in)
@@ -109,14 +112,18 @@ func (r *reads) GenerationInputs(ctx context.Context, number int64) (list []stor
 
 // GenerationObjects implements store.Generations.
 func (r *reads) GenerationObjects(ctx context.Context, number int64) (list []store.GenerationObject, err error) {
-	err = r.set(ctx, number, `SELECT id, digest, body FROM generation_objects
-		WHERE from_gen <= ?1 AND (to_gen IS NULL OR to_gen > ?1) ORDER BY id`, func(rows *sql.Rows) error {
+	err = r.set(ctx, number, `SELECT coalesce(id, ''), coalesce(digest, ''), coalesce(packed, 0), body
+		FROM generations LEFT JOIN generation_objects ON from_gen <= number AND (to_gen IS NULL OR to_gen > number)
+		WHERE number = ? ORDER BY id`, func(rows *sql.Rows) error {
 		var o store.GenerationObject
-		var body string
-		if err := rows.Scan(&o.ID, &o.Digest, &body); err != nil {
+		var packed bool
+		var body []byte
+		if err := rows.Scan(&o.ID, &o.Digest, &packed, &body); err != nil || o.ID == "" {
 			return err
 		}
-		o.Body = json.RawMessage(body)
+		if o.Body, err = unpack(body, packed); err != nil || !json.Valid(o.Body) {
+			return fault.Wrap(fault.Internal, err, "the object %q of generation %d is damaged", o.ID, number)
+		}
 		list = append(list, o)
 		return nil
 	})
@@ -126,37 +133,41 @@ func (r *reads) GenerationObjects(ctx context.Context, number int64) (list []sto
 	return list, nil
 }
 
-// set reads what is in a generation. The row of the generation is looked for afterwards:
-// it goes in one transaction with its set, so if it is still there, the set was whole.
+// set reads what is in a generation: one row each, or one that is empty. It is one
+// statement, since a generation may come and go at any moment.
 func (r *reads) set(ctx context.Context, number int64, text string, add func(*sql.Rows) error) (err error) {
 	rows, err := r.query(ctx, text, number)
 	if err != nil {
 		return explain(err)
 	}
+	found := false
 	for rows.Next() && err == nil {
-		err = add(rows)
+		found, err = true, add(rows)
 	}
-	if err = closeRows(errors.Join(err, rows.Err()), rows); err != nil {
-		return err
+	if err = closeRows(errors.Join(err, rows.Err()), rows); err == nil && !found {
+		err = noGeneration(number)
 	}
-	var one int
-	return orElse(r.scan(ctx, `SELECT 1 FROM generations WHERE number = ?`, []any{number}, &one), noGeneration(number))
+	return err
 }
 
 // GenerationBody implements store.Generations.
 func (r *reads) GenerationBody(ctx context.Context, digest string) ([]byte, error) {
+	var packed bool
 	var body []byte
-	err := r.scan(ctx, `SELECT body FROM generation_bodies WHERE digest = ?`, []any{digest}, &body)
+	err := r.scan(ctx, `SELECT packed, body FROM generation_bodies WHERE digest = ?`, []any{digest}, &packed, &body)
 	if err != nil {
 		return nil, orElse(err, fault.New(fault.NotFound, "the history has no text %q", digest))
 	}
-	if body == nil {
-		body = []byte{} // the driver gives nil for an empty one
+	return verified(digest, body, packed)
+}
+
+// verified unpacks a text, if it is the one of the digest.
+func verified(digest string, body []byte, packed bool) ([]byte, error) {
+	text, err := unpack(body, packed)
+	if err != nil || digestOf(text) != digest {
+		return nil, fault.Wrap(fault.Internal, err, "the text %s of the history is damaged: its content is not what was stored", digest)
 	}
-	if digestOf(body) != digest {
-		return nil, fault.New(fault.Internal, "the text %s of the history is damaged: its content is not what was stored", digest)
-	}
-	return body, nil
+	return text, nil
 }
 
 // HistoryKey implements store.Generations. A database that has no key is fault.NotFound.

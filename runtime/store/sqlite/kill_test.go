@@ -22,8 +22,8 @@ import (
 
 // childEnv makes the test binary a process that writes to the database it names, and
 // prints a line for each write once it is committed: for ever, or, if commitEnv is set,
-// one life, in which it kills itself at the commit of that number, "3 before" or
-// "3 after".
+// the life it names, in which it kills itself at the commit of that number, "history 3 before"
+// or "history 3 after".
 const (
 	childEnv  = "HERMES_SQLITE_TEST_DB"
 	commitEnv = "HERMES_SQLITE_TEST_COMMIT"
@@ -191,18 +191,18 @@ func checkTold(t *testing.T, path string, told map[string]bool) {
 // liveUntil prints the name of each operation that is done.
 func liveUntil(ctx context.Context, path, at string) error {
 	f := &faults{only: "COMMIT", kill: true}
-	var when string
+	var life, when string
 	var n int
-	if _, err := fmt.Sscan(at, &n, &when); err != nil {
+	if _, err := fmt.Sscan(at, &life, &n, &when); err != nil {
 		return err
 	}
 	f.after = when == "after"
-	d, err := Open(ctx, path, Options{wrap: f.wrap})
+	d, err := Open(ctx, path, Options{wrap: f.wrap, kept: keptInLife()})
 	if err != nil {
 		return err
 	}
 	f.arm(n)
-	for _, op := range life() {
+	for _, op := range lives()[life] {
 		if err := op.do(ctx, d); err != nil {
 			return err
 		}
@@ -228,38 +228,46 @@ func die() {
 // as a life without a death.
 func TestKillAtCommit(t *testing.T) {
 	t.Parallel()
-	reference := undisturbed(t).end()
-	for _, when := range []string{"before", "after"} {
-		for n := 0; ; n += stride {
-			path := filepath.Join(t.TempDir(), "hermes.db")
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), childEnv+"="+path, fmt.Sprintf("%s=%d %s", commitEnv, n, when))
-			out, err := cmd.Output()
-			said := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-			if err == nil {
-				if n < 10 {
-					t.Errorf("only %d commits", n)
+	for name, ops := range lives() {
+		reference := undisturbed(t, ops).end()
+		for _, when := range []string{"before", "after"} {
+			for n := 0; ; n += stride {
+				path := filepath.Join(t.TempDir(), "hermes.db")
+				said, killed := liveOnce(path, fmt.Sprintf("%s %d %s", name, n, when))
+				if !killed {
+					if n < 8 {
+						t.Errorf("only %d commits", n)
+					}
+					break
 				}
-				break
-			}
-			d := reopen(t, path, Options{Synchronous: Normal})
-			checkWhole(t, d)
-			goOn(t, d, said, when == "after")
-			if diff := cmp.Diff(reference, tables(t, d)); diff != "" {
-				t.Errorf("killed %s commit %d, after %q (-want +got):\n%s", when, n, said, diff)
+				d := reopen(t, path, Options{Synchronous: Normal, kept: keptInLife()})
+				checkWhole(t, d)
+				goOn(t, d, ops, said, when == "after")
+				if diff := cmp.Diff(reference, tables(t, d)); diff != "" {
+					t.Errorf("killed %s commit %d, after %q (-want +got):\n%s", when, n, said, diff)
+				}
 			}
 		}
 	}
 }
 
+// liveOnce runs a life in a process that kills itself as it is told, and gives the names
+// of the operations it said were done.
+func liveOnce(path, at string) (said []string, killed bool) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+path, commitEnv+"="+at)
+	out, err := cmd.Output()
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), err != nil
+}
+
 // goOn does the operations that were not said to be done. The first of them may have
 // been committed.
-func goOn(t *testing.T, d *DB, said []string, committed bool) {
+func goOn(t *testing.T, d *DB, ops []operation, said []string, committed bool) {
 	t.Helper()
 	done := 0
-	for ; done < len(said) && said[done] == life()[done].name; done++ {
+	for ; done < len(said) && said[done] == ops[done].name; done++ {
 	}
-	for i, op := range life()[done:] {
+	for i, op := range ops[done:] {
 		err := op.do(t.Context(), d)
 		if err != nil && (i > 0 || !committed || !repeated(err)) {
 			t.Fatalf("%s, after a kill: %v", op.name, err)

@@ -79,24 +79,23 @@ func readLast(t *testing.T, path string, number int64) {
 	}
 }
 
-// record prepares and confirms generation n of one input.
+// record makes generation n of one input live.
 func record(tb testing.TB, d *DB, n int64) {
+	tb.Helper()
+	recordText(tb, d, n, []byte{byte(n)})
+}
+
+func recordText(tb testing.TB, d *DB, n int64, text []byte) {
 	tb.Helper()
 	last, _, err := d.LastGeneration(tb.Context())
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		tb.Fatal(err)
 	}
-	body := []byte{byte(n)}
-	err = d.PrepareGeneration(tb.Context(), store.GenerationChange{
-		Generation: store.Generation{Number: n, Parent: last.Number, Owner: "ann", Inputs: digestOf(body)},
-		Changed:    []store.GenerationInput{{Path: "a.hcl", Digest: digestOf(body), Size: 1, Body: body}},
+	makeLive(tb, d, store.GenerationChange{
+		Generation: store.Generation{Number: n, Parent: last.Number, Owner: "ann", Inputs: digestOf(text)},
+		Changed:    []store.GenerationInput{{Path: "a.hcl", Digest: digestOf(text), Size: int64(len(text)), Body: text}},
+		Objects:    []store.GenerationObject{{ID: "tool.a", Digest: "d", Body: []byte(`{}`)}},
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := d.ConfirmGeneration(tb.Context(), n, timeOf(n)); err != nil {
-		tb.Fatal(err)
-	}
 }
 
 func TestReadOnlyRefused(t *testing.T) {

@@ -76,7 +76,7 @@ type Options struct {
 
 	busy time.Duration                           // zero: busyTimeout
 	wrap func(driver.Connector) driver.Connector // between us and the driver; tests fail operations here
-	kept int                                     // zero: store.KeptGenerations
+	kept limits                                  // zero: those of package store
 	// schema holds the migrations, "0001_name.sql" and so on; nil: the embedded ones.
 	schema fs.FS
 }
@@ -88,7 +88,7 @@ type DB struct {
 	path   string
 	file   fs.FileInfo // what path named when it was opened
 	writer *writer
-	kept   int // generations
+	kept   limits
 
 	closeOnce sync.Once
 	closeErr  error
@@ -131,8 +131,8 @@ func (o Options) filled() Options {
 	if o.busy == 0 {
 		o.busy = busyTimeout
 	}
-	if o.kept == 0 {
-		o.kept = store.KeptGenerations
+	if o.kept == (limits{}) {
+		o.kept = limits{store.KeptGenerations, store.KeptBytes}
 	}
 	if o.schema == nil {
 		o.schema = embedded{}

@@ -19,6 +19,8 @@ type writer struct {
 	conn  *sql.Conn // nil after a rollback went wrong, until the next write
 	stmts map[string]*sql.Stmt
 
+	packer packer
+
 	onCommit func() // may be nil
 }
 

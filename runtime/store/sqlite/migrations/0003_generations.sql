@@ -18,11 +18,13 @@ CREATE TABLE generations (
     cause    TEXT    NOT NULL,
     prepared INTEGER NOT NULL,
     live     INTEGER NOT NULL, -- 0: not known to have been
+    bytes    INTEGER NOT NULL, -- what it added to the history
     inputs   TEXT    NOT NULL,
     diff     TEXT,
     meta     TEXT    NOT NULL  -- digest of a body; empty: none
 ) STRICT;
 CREATE UNIQUE INDEX generations_prepared ON generations (live) WHERE live = 0;
+CREATE INDEX generations_by_size ON generations (number, bytes);
 CREATE INDEX generations_by_meta ON generations (meta);
 
 -- An input or an object is in the generations from from_gen up to, and without, to_gen;
@@ -51,7 +53,8 @@ CREATE TABLE generation_objects (
     to_gen   INTEGER CHECK (to_gen > from_gen),
     owner    TEXT    NOT NULL,
     digest   TEXT    NOT NULL,
-    body     TEXT    NOT NULL,
+    packed   INTEGER NOT NULL CHECK (packed IN (0, 1)), -- the body is deflated
+    body     BLOB    NOT NULL,
     UNIQUE (id, from_gen)
 ) STRICT;
 CREATE UNIQUE INDEX generation_objects_open ON generation_objects (id) WHERE to_gen IS NULL;
@@ -62,5 +65,6 @@ CREATE INDEX generation_objects_to ON generation_objects (to_gen) WHERE to_gen I
 CREATE TABLE generation_bodies (
     digest TEXT    PRIMARY KEY NOT NULL, -- hex sha256 of the text
     owner  TEXT    NOT NULL, -- who was first
+    packed INTEGER NOT NULL CHECK (packed IN (0, 1)),
     body   BLOB    NOT NULL
 ) STRICT;
