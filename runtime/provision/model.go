@@ -25,15 +25,16 @@ func (b *build) models() map[string]*snapshot.Model {
 		if provider == nil {
 			continue // reported by the language
 		}
-		c, release, err := b.Provisioner.models.acquire(label+"\x00"+m.Digest+"\x00"+provider.Digest, func() (*client, func(), error) {
+		c, err := b.Provisioner.models.acquire(label+"\x00"+m.Digest+"\x00"+provider.Digest, func() (*client, func(), error) {
 			return newClient(m, provider)
 		})
 		if err != nil {
 			b.report(m.Decl, "", "Invalid model", err.Error())
 			continue
 		}
-		b.releases = append(b.releases, release)
-		out[label] = &snapshot.Model{Model: m, Provider: c.Provider}
+		b.releases = append(b.releases, c.release)
+		c.count(&b.sharing.Models)
+		out[label] = &snapshot.Model{Model: m, Provider: c.value.Provider}
 	}
 	return out
 }

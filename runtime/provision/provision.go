@@ -106,28 +106,33 @@ func (p *Provisioner) Close() { p.stop() }
 // Build builds a generation. With any error it gives no snapshot, all diagnostics,
 // and has released everything it took.
 func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generation) (*snapshot.Snapshot, hcl.Diagnostics) {
-	b := &build{Provisioner: p, cfg: cfg, g: g, frozen: make(map[*config.Tool]frozen, len(cfg.Tools))}
+	b := &build{Provisioner: p, cfg: cfg, g: g, frozen: make(map[*config.Tool]frozen, len(cfg.Tools)), counted: map[string]bool{}}
 	if err := b.openWasm(); err != nil {
 		b.report(cfg.Runtime.Decl, "wasm", "Modules cannot be run", err.Error())
 		return nil, b.diags
 	}
+	built := false
+	defer func() {
+		if !built { // also if something panicked
+			b.release()
+		}
+	}()
 	tools := b.tools(ctx)
 	models := b.models()
 	if b.diags.HasErrors() {
-		b.release()
 		return nil, b.diags
 	}
 	reg := registry.Seal(tools, sets(cfg), p.o.Checks)
 	agents := b.agents(reg, models)
 	if b.diags.HasErrors() {
-		b.release()
 		return nil, b.diags
 	}
 	p.frozen = b.frozen
 	b.keepChecks()
+	built = true
 	return &snapshot.Snapshot{
 		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
-		Registry: reg, Agents: agents, Models: models, Close: b.release,
+		Registry: reg, Agents: agents, Models: models, Sharing: b.sharing, Close: b.release,
 	}, b.diags
 }
 
@@ -147,9 +152,12 @@ type build struct {
 	diags    hcl.Diagnostics
 	frozen   map[*config.Tool]frozen
 	releases []func()
+
+	sharing snapshot.Sharing
+	counted map[string]bool // modules in it, by digest
 }
 
-// keepChecks begins the checks of a new generation.
+// keepChecks begins the checks of a new generation, and counts those that another has.
 func (b *build) keepChecks() {
 	if b.o.Checks == nil {
 		return
@@ -157,8 +165,30 @@ func (b *build) keepChecks() {
 	specs := checks(b.cfg)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.countChecks(specs)
 	b.inUse[b] = specs
 	b.o.Checks.Warm(specs)
+}
+
+// countChecks counts each check once. Needs mu.
+func (b *build) countChecks(specs []check.Spec) {
+	seen := map[string]bool{} // by key; true: counted already
+	for _, others := range b.inUse {
+		for _, s := range others {
+			seen[s.Key()] = false
+		}
+	}
+	for _, s := range specs {
+		counted, shared := seen[s.Key()]
+		seen[s.Key()] = true
+		switch {
+		case counted:
+		case shared:
+			b.sharing.Checks.Shared++
+		default:
+			b.sharing.Checks.Built++
+		}
+	}
 }
 
 // dropChecks forgets the answers that no other generation has a use for.

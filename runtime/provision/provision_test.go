@@ -2,6 +2,7 @@ package provision_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,15 +26,31 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counted is a native function whose handlers count how many live.
-type counted struct{ made, closed atomic.Int32 }
+type counted struct{ made, closed, twice, late atomic.Int32 }
 
-type countedHandler struct{ c *counted }
+type countedHandler struct {
+	c    *counted
+	over atomic.Bool
+}
 
-func (h countedHandler) Call(context.Context, *tool.Call) (tool.Result, error) {
+func (h *countedHandler) Call(context.Context, *tool.Call) (tool.Result, error) {
+	if h.over.Load() {
+		h.c.late.Add(1)
+		return tool.Result{}, errClosed
+	}
 	return tool.Text("ok"), nil
 }
 
-func (h countedHandler) Close() error { h.c.closed.Add(1); return nil }
+// errClosed is what no call may ever see.
+var errClosed = errors.New("the handler is closed")
+
+func (h *countedHandler) Close() error {
+	if h.over.Swap(true) {
+		h.c.twice.Add(1)
+	}
+	h.c.closed.Add(1)
+	return nil
+}
 
 func (c *counted) function() hostfuncs.Func {
 	return hostfuncs.Func{
@@ -48,7 +65,7 @@ func (c *counted) function() hostfuncs.Func {
 				return nil, &hostfuncs.ConfigError{Attr: "bad", Detail: "It must not be true."}
 			}
 			c.made.Add(1)
-			return countedHandler{c}, nil
+			return &countedHandler{c: c}, nil
 		},
 	}
 }
@@ -59,6 +76,7 @@ type site struct {
 	dir   string
 	funcs []hostfuncs.Func
 	p     *provision.Provisioner
+	wasm  *wasmtools.Runtime
 	cache *config.Cache
 	prev  *config.Config
 	n     int64
@@ -72,7 +90,7 @@ func newSite(t *testing.T, funcs ...hostfuncs.Func) *site {
 		t.Fatal(err)
 	}
 	checks := check.New(check.Options{Log: log})
-	s := &site{t: t, dir: t.TempDir(), funcs: funcs, cache: config.NewCache()}
+	s := &site{t: t, dir: t.TempDir(), funcs: funcs, wasm: wasm, cache: config.NewCache()}
 	s.p = provision.New(provision.Options{Funcs: funcs, Wasm: wasm, Checks: checks, Log: log})
 	t.Cleanup(func() {
 		s.p.Close()
@@ -98,6 +116,16 @@ agent "a" {
 }
 `)
 	return s
+}
+
+// extend begins anew with more functions.
+func (s *site) extend(funcs ...hostfuncs.Func) {
+	s.p.Close()
+	s.funcs = append(s.funcs, funcs...)
+	log := slog.New(slog.DiscardHandler)
+	checks := check.New(check.Options{Log: log})
+	s.p = provision.New(provision.Options{Funcs: s.funcs, Wasm: s.wasm, Checks: checks, Log: log})
+	s.t.Cleanup(checks.Close)
 }
 
 func (s *site) write(name, content string) {

@@ -99,12 +99,13 @@ func (b *build) handler(t *config.Tool, modules map[string]*compiled) (*handler,
 		key += "\x00" + m.digest
 		make = func() (*handler, func(), error) { return b.bindWasm(t, m) }
 	}
-	h, release, err := b.handlers.acquire(key, make)
+	h, err := b.handlers.acquire(key, make)
 	if err != nil {
 		return nil, err
 	}
-	b.releases = append(b.releases, release)
-	return h, nil
+	b.releases = append(b.releases, h.release)
+	h.count(&b.sharing.Handlers)
+	return h.value, nil
 }
 
 func (b *build) bindNative(t *config.Tool) (*handler, func(), error) {

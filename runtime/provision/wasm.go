@@ -22,6 +22,7 @@ type compiled struct {
 	// is in the background.
 	check  func(wasmtools.Spec) error
 	cancel context.CancelFunc // ends the wait for a compile in the background
+	begun  bool               // a goroutine compiles it, and closes done
 	done   chan struct{}
 	module *wasmtools.Module // set before done closes
 	err    error             // likewise
@@ -61,6 +62,7 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 		if fresh && !b.o.Wasm.Cached(in.Digest) {
 			end = b.compiles.begin(b.sourceOf(b.cfg.Tools[name]))
 		}
+		cold := fresh && b.cold(c, in)
 		run := func(ctx context.Context) {
 			defer close(c.done)
 			defer end()
@@ -72,16 +74,18 @@ func (b *build) compileModules(ctx context.Context, names []tool.Name) map[strin
 				c.err = fault.Wrap(fault.Canceled, context.Cause(ctx), "waiting for a place to compile the module: canceled")
 			}
 		}
-		switch {
-		case !fresh:
-		case b.cold(c, in):
-			b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]), "generation", b.g.Number)
-			var background context.Context
-			background, c.cancel = context.WithCancel(b.background)
-			go run(background)
-		default:
-			wait.Go(func() { run(ctx) })
+		if !fresh {
+			continue
 		}
+		c.begun = true
+		if !cold {
+			wait.Go(func() { run(ctx) })
+			continue
+		}
+		b.o.Log.Info("compiling module", "module", b.sourceOf(b.cfg.Tools[name]), "generation", b.g.Number)
+		var background context.Context
+		background, c.cancel = context.WithCancel(b.background)
+		go run(background)
 	}
 	wait.Wait()
 	return out
@@ -120,13 +124,16 @@ func (b *build) cold(c *compiled, in config.Input) bool {
 // module takes a module from the pool, or adds it there; fresh says that it has to be
 // compiled.
 func (b *build) module(digest string) (c *compiled, fresh bool) {
-	c, release, _ := b.modules.acquire(digest, func() (*compiled, func(), error) {
-		fresh = true
+	m, _ := b.modules.acquire(digest, func() (*compiled, func(), error) { // it makes no error
 		made := &compiled{digest: digest, done: make(chan struct{})}
 		return made, made.release, nil
 	})
-	b.releases = append(b.releases, release)
-	return c, fresh
+	b.releases = append(b.releases, m.release)
+	if !b.counted[digest] {
+		b.counted[digest] = true
+		m.count(&b.sharing.Modules)
+	}
+	return m.value, !m.shared
 }
 
 // release gives the module back. A compile that is under way is not waited for: the
@@ -134,6 +141,9 @@ func (b *build) module(digest string) (c *compiled, fresh bool) {
 func (c *compiled) release() {
 	if c.cancel != nil {
 		c.cancel()
+	}
+	if !c.begun {
+		return // the build ended in between
 	}
 	<-c.done
 	if c.module != nil {

@@ -39,7 +39,7 @@ func TestDroppedWhileCompiling(t *testing.T) {
 // TestReleaseEndsTheWait lets a module go that waits for a place to compile in.
 func TestReleaseEndsTheWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &compiled{done: make(chan struct{}), cancel: cancel}
+	c := &compiled{done: make(chan struct{}), cancel: cancel, begun: true}
 	go func() {
 		<-ctx.Done()
 		c.err = ctx.Err()

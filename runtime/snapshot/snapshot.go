@@ -31,9 +31,25 @@ type Snapshot struct {
 	Registry *registry.Registry
 	Agents   map[string]*Agent
 	Models   map[string]*Model
+	Sharing  Sharing
 	// Close releases what the generation holds; the Holder calls it once, after the
 	// last release.
 	Close func()
+}
+
+// Sharing counts the objects that a generation has from ones before it, and those that were
+// made for it. A module counts once, however many tools are declared on it.
+type Sharing struct {
+	Handlers Count `json:"handlers"`
+	Modules  Count `json:"modules"`
+	Models   Count `json:"models"`
+	Checks   Count `json:"checks"`
+}
+
+// Count is how many objects of one kind were shared and made.
+type Count struct {
+	Shared int `json:"shared"`
+	Built  int `json:"built"`
 }
 
 // Agent is one agent of a generation.
