@@ -164,8 +164,10 @@ func (e *editor) several() {
 	}
 }
 
+// breakTool breaks any native tool but the first, which is moved instead: a file that is
+// moved and broken at once is, rightly, gone.
 func (e *editor) breakTool() {
-	i := e.rnd.IntN(natives)
+	i := 1 + e.rnd.IntN(natives-1)
 	whole := nativeFile(i, e.nonce())
 	broken := []string{
 		whole[:len(whole)/2], strings.Replace(whole, "test.nonce", "test.none", 1), strings.Replace(whole, "nonce =", "nonse =", 1),
@@ -176,7 +178,10 @@ func (e *editor) breakTool() {
 
 // rename moves the file of a tool; what it declares stays.
 func (e *editor) rename() {
-	path := nativePath(e.rnd.IntN(natives))
+	path := nativePath(0)
+	if i := e.rnd.IntN(natives); i >= steady {
+		path = nativePath(i)
+	}
 	from := e.at(path)
 	e.serial++
 	to := filepath.Join("tools.d", "native", fmt.Sprintf("r%d.hcl", e.serial))
