@@ -21,7 +21,7 @@ type Cache struct {
 	mu      sync.Mutex
 	load    int64 // number of the load that runs
 	files   map[fileKey]*kept[parsedFile]
-	objects map[string]*kept[*evaluated]
+	objects map[objectKey]*kept[*evaluated]
 	schemas map[string]*kept[compiled]
 	copies  map[copyKey]*kept[*Tool]
 
@@ -48,6 +48,13 @@ func (c *Cache) Sizes() (files, blocks, schemas int) {
 }
 
 type fileKey struct{ path, digest string }
+
+// objectKey is where a block stands and what it says. It is hashed by the map alone: a
+// load looks up every block there is.
+type objectKey struct {
+	context, path, block string
+	tools                bool
+}
 
 type copyKey struct {
 	tool *Tool
@@ -91,7 +98,7 @@ func (c *Cache) begin() {
 	c.load++
 	if c.files == nil {
 		c.files = map[fileKey]*kept[parsedFile]{}
-		c.objects = map[string]*kept[*evaluated]{}
+		c.objects = map[objectKey]*kept[*evaluated]{}
 		c.schemas = map[string]*kept[compiled]{}
 		c.copies = map[copyKey]*kept[*Tool]{}
 	}

@@ -34,10 +34,13 @@ type Config struct {
 	// while an unchanged file still names them.
 	Removed map[string]int64
 
-	// declared is the file of every name, as "local.x", "var.x", "tool.x" and so on: where
-	// the next load puts the blame when one is gone.
-	declared map[string]string
+	// declared is the file of every name: where the next load puts the blame when one is
+	// gone.
+	declared map[declaration]string
 }
+
+// declaration is a name: of a local, a var, a tool and so on.
+type declaration struct{ kind, name string }
 
 // Paths are the absolute directories of a project, see language.md section 1.
 type Paths struct {

@@ -30,6 +30,7 @@ func (ld *load) link(objects []*evaluated) *Config {
 	for _, kind := range []string{"tool", "toolset", "provider", "model", "agent"} {
 		l.all[kind] = map[string]*evaluated{}
 	}
+	l.all["tool"] = make(map[string]*evaluated, len(objects))
 	l.declare(objects)
 	l.homeToolsets(objects)
 	l.aliases()
@@ -46,29 +47,31 @@ func (ld *load) emptyConfig() *Config {
 		Paths: ld.paths, Runtime: ld.runtime, Server: ld.server,
 		Providers: map[string]*Provider{}, Models: map[string]*Model{}, Agents: map[string]*Agent{},
 		Tools: map[tool.Name]*Tool{}, Toolsets: map[string]*Toolset{},
-		Inputs: map[string]Input{}, Removed: map[string]int64{}, declared: map[string]string{},
+		Inputs: map[string]Input{}, Removed: map[string]int64{}, declared: map[declaration]string{},
 	}
 }
 
 // declare enters every name once; duplicates are reported, overrides resolved.
 func (l *linker) declare(objects []*evaluated) {
-	tools := map[string][]*evaluated{}
+	again := map[string][]*evaluated{} // tools that are declared more than once
 	for _, o := range objects {
+		if o.name == "" {
+			continue
+		}
+		first := l.all[o.kind][o.name]
 		switch {
-		case o.name == "":
-			continue
-		case o.kind == "tool":
-			tools[o.name] = append(tools[o.name], o)
-			continue
-		}
-		if first := l.all[o.kind][o.name]; first != nil {
+		case first == nil:
+			l.all[o.kind][o.name] = o
+		case o.kind != "tool":
 			l.duplicate(first, o, "")
-			continue
+		case again[o.name] == nil:
+			again[o.name] = []*evaluated{first, o}
+		default:
+			again[o.name] = append(again[o.name], o)
 		}
-		l.all[o.kind][o.name] = o
 	}
-	for _, name := range sortedKeys(tools) {
-		l.declareTool(name, tools[name])
+	for _, name := range sortedKeys(again) {
+		l.declareTool(name, again[name])
 	}
 }
 
@@ -184,7 +187,7 @@ func (o *evaluated) element(attr string, i int) hcl.Range {
 func (l *linker) collect() {
 	for kind, objects := range l.all {
 		for name, o := range objects {
-			l.cfg.declared[kind+"."+name] = o.file
+			l.cfg.declared[declaration{kind, name}] = o.file
 			if o.bad || o.off {
 				continue
 			}
@@ -228,11 +231,14 @@ func (l *linker) references() {
 			l.names(o, "disabled_tools", a.DisabledTools, l.tool)
 		}
 	}
-	for _, name := range sortedKeys(l.all["tool"]) {
-		o := l.all["tool"][name]
+	callers := map[string]*Tool{}
+	for name, o := range l.all["tool"] {
 		if t, ok := o.value.(*Tool); ok && t.Wasm != nil && t.Wasm.Grants.Tools != nil {
-			l.names(o, "handler.grant.tools.allow", t.Wasm.Grants.Tools.Allow, l.tool)
+			callers[name] = t
 		}
+	}
+	for _, name := range sortedKeys(callers) {
+		l.names(l.all["tool"][name], "handler.grant.tools.allow", callers[name].Wasm.Grants.Tools.Allow, l.tool)
 	}
 	l.keys()
 }
@@ -344,7 +350,7 @@ func (l *linker) removed(kind, name string) (int64, bool) {
 
 // had says whether the configuration had a tool or toolset of the name.
 func (c *Config) had(kind, name string) bool {
-	if _, ok := c.declared[kind+"."+name]; ok {
+	if _, ok := c.declared[declaration{kind, name}]; ok {
 		return true
 	}
 	if kind == "tool" {
@@ -483,10 +489,10 @@ func (ld *load) finish(l *linker) {
 	}
 	for _, u := range ld.units {
 		for name, n := range u.scope.vars {
-			l.cfg.declared["var."+name] = n.rng.Filename
+			l.cfg.declared[declaration{"var", name}] = n.rng.Filename
 		}
 		for name, n := range u.scope.locals {
-			l.cfg.declared["local."+name] = n.rng.Filename
+			l.cfg.declared[declaration{"local", name}] = n.rng.Filename
 		}
 	}
 }

@@ -321,7 +321,7 @@ func (ld *load) evaluateFile(f *file, s *scope) []*evaluated {
 
 // evaluateBlock evaluates a block, or takes it from the cache.
 func (ld *load) evaluateBlock(f *file, s *scope, b *hclsyntax.Block) *evaluated {
-	key := hashOf(ld.context, f.path, fmt.Sprint(f.tools), f.hashes[b])
+	key := objectKey{ld.context, f.path, f.hashes[b], f.tools}
 	if o, ok := find(ld.cache, ld.cache.objects, key); ok && ld.current(o, s) {
 		return o
 	}
@@ -417,12 +417,13 @@ func (ld *load) redact(s string) string {
 	return s
 }
 
-// previousFile is where the live configuration declared a name, "" if it did not.
+// previousFile is where the live configuration declared "kind.name", "" if it did not.
 func (ld *load) previousFile(name string) string {
 	if ld.o.Previous == nil {
 		return ""
 	}
-	return ld.o.Previous.declared[name]
+	kind, rest, _ := strings.Cut(name, ".")
+	return ld.o.Previous.declared[declaration{kind, rest}]
 }
 
 // parallel calls do for 0 to n-1, on all cores.
