@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestTakenAway(t *testing.T) {
@@ -25,7 +26,7 @@ func TestTakenAway(t *testing.T) {
 		{"half a file", a + b, "tool \"a\" {", "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rest, ok := TakenAway([]byte(tt.live), []byte(tt.next))
+			rest, ok := TakenAway([]byte(tt.live), []byte(tt.next), nil)
 			if ok != tt.ok {
 				t.Fatalf("got %v, want %v", ok, tt.ok)
 			}
@@ -33,5 +34,25 @@ func TestTakenAway(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+func TestTakenAwayLeavesWhatStays(t *testing.T) {
+	a, b := "tool \"a\" {\n}\n", "tool \"b\" {\n}\n"
+	rest, ok := TakenAway([]byte(a+b), nil, map[string]bool{"tool.b": true, "toolset.a": true})
+	if want := "          \n \n" + b; !ok || string(rest) != want {
+		t.Errorf("got %q, %v; want %q", rest, ok, want)
+	}
+}
+
+func TestDeclares(t *testing.T) {
+	for src, want := range map[string][]string{
+		"": nil,
+		"tool \"a\" {\n}\ntoolset \"b\" {\n}\nlocals {\n}\n": {"tool.a", "toolset.b"},
+		"tool \"a\" {\n}\nlocals {\n  x = \n":                {"tool.a"},
+	} {
+		if d := cmp.Diff(want, Declares([]byte(src)), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%q: %s", src, d)
+		}
 	}
 }

@@ -347,6 +347,24 @@ func TestExceptRemovalsBelowToolsDirectories(t *testing.T) {
 	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"agents/model.hcl", "tools.d/a.hcl"})
 }
 
+// A tool that stands in another file now was moved, not removed: beside a withheld
+// change of the config directory it stays as it is live, and what went with it is gone.
+func TestAToolThatMovesBesideAWithheldConfigChangeStays(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/old.hcl": native("moved", "Old.") + native("gone", "Gone.") + native("left", "Left.")})
+	p.write("tools.d/new.hcl", native("moved", "New."))
+	p.write("tools.d/old.hcl", native("left", "Left."))
+	p.write("agents/main.hcl", mainHCL+"agent {")
+	p.reload()
+	diff(t, p.offered(), map[string]string{"left": "Left.", "moved": "Old."})
+	p.remove("tools.d/old.hcl")
+	p.reload()
+	diff(t, p.offered(), map[string]string{"moved": "Old."})
+	p.write("agents/main.hcl", mainHCL)
+	out := p.reload()
+	diff(t, p.offered(), map[string]string{"moved": "New."})
+	diff(t, len(out.Stale), 0)
+}
+
 func TestTheLoadIsRepeatedWithoutTheWithheldChangesUntilItEnds(t *testing.T) {
 	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/base.hcl": "locals {\n  a = \"A\"\n  b = local.a\n}\n"})
 	rounds := 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -153,7 +154,7 @@ func (s *settlement) withhold(r *round, errs hcl.Diagnostics) bool {
 		}
 	}
 	if s.with != "" && !s.hold.all {
-		s.holdAll(s.removals(r))
+		s.holdAll(r)
 	}
 	return len(found) > 0
 }
@@ -162,13 +163,57 @@ func (s *settlement) withhold(r *round, errs hcl.Diagnostics) bool {
 // same: that another file needs a local of it never holds back the removal of a tool.
 func (s *settlement) holdOne(path string) {
 	s.hold.paths[path] = true
-	if rest, ok := s.takenAway(path); ok {
+	if rest, ok := s.takenAway(path, nil); ok {
 		s.hold.rest[path] = rest
 	}
 }
 
-func (s *settlement) holdAll(kept map[string]bool) {
-	s.hold.all, s.hold.kept = true, kept
+// holdAll holds every change but those that only take something away below tools
+// directories: deleted files, and files of which nothing but whole blocks was deleted.
+// What stands in another file now was not taken away but moved: it stays where it was
+// until the whole change can be made.
+func (s *settlement) holdAll(r *round) {
+	s.hold.all, s.hold.kept = true, map[string]bool{}
+	changes := s.changes()
+	arrived := s.arrived(r, changes)
+	for path, change := range changes {
+		if !r.below(path) {
+			continue
+		}
+		rest, only := s.takenAway(path, arrived)
+		switch {
+		case only && s.moves(path, arrived):
+			s.hold.rest[path] = rest
+		case only || change == Deleted:
+			s.hold.kept[path] = true
+		}
+	}
+}
+
+// arrived names the tools and toolsets that changed files declare and did not before.
+func (s *settlement) arrived(r *round, changes map[string]Change) map[string]bool {
+	out := map[string]bool{}
+	for path, change := range changes {
+		now := s.view.look(path)
+		if change == Deleted || now.err != nil || !r.below(path) || filepath.Ext(path) != ".hcl" {
+			continue
+		}
+		in, _ := s.live.content(path)
+		was := config.Declares(in.Content)
+		for _, name := range config.Declares(now.content) {
+			if !slices.Contains(was, name) {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// moves says that the file had one of these names, and has it no more.
+func (s *settlement) moves(path string, names map[string]bool) bool {
+	in, _ := s.live.content(path)
+	left := config.Declares(s.view.look(path).content)
+	return slices.ContainsFunc(config.Declares(in.Content), func(name string) bool { return names[name] && !slices.Contains(left, name) })
 }
 
 // refuse gives up the whole candidate.
@@ -176,30 +221,15 @@ func (s *settlement) refuse(diags hcl.Diagnostics) {
 	s.refused = append(s.refused, errorsOf(diags)...)
 }
 
-// removals are the changes that only take something away below tools directories:
-// deleted files, and files of which nothing but whole blocks was deleted.
-func (s *settlement) removals(r *round) map[string]bool {
-	kept := map[string]bool{}
-	for path, change := range s.changes() {
-		if !r.below(path) {
-			continue
-		}
-		if _, only := s.takenAway(path); only || change == Deleted {
-			kept[path] = true
-		}
-	}
-	return kept
-}
-
 // takenAway gives the live content of a file of declarations without what the change
-// takes away, if that is all it does.
-func (s *settlement) takenAway(path string) ([]byte, bool) {
+// takes away, if that is all it does; with what stays.
+func (s *settlement) takenAway(path string, stays map[string]bool) ([]byte, bool) {
 	in, ok := s.live.content(path)
 	now := s.view.look(path)
 	if !ok || !s.live.declares(path) || now.err != nil && !now.absent() {
 		return nil, false
 	}
-	return config.TakenAway(in.Content, now.content)
+	return config.TakenAway(in.Content, now.content, stays)
 }
 
 // changes are all changes the candidate has, also those found while loading.
