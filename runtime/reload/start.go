@@ -73,10 +73,12 @@ type first struct {
 
 // settle settles it: all of what is on disk, if that loads.
 func (f *first) settle(ctx context.Context, lenient bool) (*settlement, error) {
-	s := f.r.settlement(&live{}, f.view, f.trigger, f.begin)
-	s.strict = true
-	if err := s.run(ctx); err != nil || s.next != nil || !lenient {
-		return s, err
+	if !lenient || !f.emptied() {
+		s := f.r.settlement(&live{}, f.view, f.trigger, f.begin)
+		s.strict = true
+		if err := s.run(ctx); err != nil || s.next != nil || !lenient {
+			return s, err
+		}
 	}
 	s, err := f.onLastGood(ctx)
 	if err != nil || s != nil {
@@ -85,6 +87,22 @@ func (f *first) settle(ctx context.Context, lenient bool) (*settlement, error) {
 	f.r.o.Log.Warn("no last good generation stands in", "reason", f.missing)
 	s = f.r.settlement(&live{}, f.view, f.trigger, f.begin)
 	return s, s.run(ctx)
+}
+
+// emptied says that the config directory has no declarations, and had some when it was
+// live: what a lost mount looks like. A server without its keys is open to all callers.
+func (f *first) emptied() bool {
+	dir := f.r.o.Load.Paths.ConfigDir
+	now, err := f.view.list(dir)
+	if err != nil || len(now) > 0 {
+		return false
+	}
+	for name := range f.r.journal.last.inputs {
+		if path := pathOf(name, f.r.o.Load.Paths.Project); declaration(path) && under(path, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // onLastGood settles it as changes to the last good generation; nil if there is none
