@@ -312,3 +312,30 @@ func TestWithoutAHistoryADiffIsToldAllTheSame(t *testing.T) {
 	s := p.r.Status()
 	diff(t, []any{s.LastGood, s.Unrecorded, s.LastReload.Diff == nil}, []any{int64(0), "", true})
 }
+
+// What tools may do since a generation, and no more, is told; of the first generation
+// that ever was it is not, since all of it is new.
+func TestCapabilitiesThatComeAndGoAreTold(t *testing.T) {
+	st := newState(t)
+	granted := strings.Replace(wasm("noop", "noop.wasm"), `module = "noop.wasm"`, "module = \"noop.wasm\"\n    grant \"env\" {\n      values = { NAME = \"x\" }\n    }", 1)
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/noop.hcl": granted, "tools.d/noop.wasm": module("1")}, st.use)
+	told := func(what string) []string {
+		var out []string
+		for line := range strings.Lines(p.log.String()) {
+			if strings.Contains(line, "capability "+what) {
+				out = append(out, line[strings.Index(line, "generation="):])
+			}
+		}
+		return out
+	}
+	diff(t, told("gained"), nil)
+	p.write("tools.d/noop.hcl", wasm("noop", "noop.wasm"))
+	p.reload()
+	lost := told("lost")
+	if len(lost) == 0 || !strings.HasPrefix(lost[0], "generation=2 tool=noop capability=\"env NAME\"") {
+		t.Errorf("got %q", lost)
+	}
+	p.write("tools.d/noop.hcl", granted)
+	p, _ = st.again(p)
+	diff(t, len(told("gained")), len(lost))
+}

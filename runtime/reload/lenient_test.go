@@ -46,7 +46,7 @@ func TestALenientStartRunsOnTheLastGoodVersionOfABrokenFile(t *testing.T) {
 	diff(t, []any{out.Generation, out.Result, p.r.Status().Lenient}, []any{int64(2), Partial, &Lenient{Generation: 2, Paths: []string{"tools.d/a.hcl"}}})
 	diff(t, len(st.rows()), 2) // it is the generation that was live
 	st.holds(p)
-	if log := p.log.String(); !strings.Contains(log, "running on the last good version") || !strings.Contains(log, "path=tools.d/a.hcl generation=2") {
+	if log := p.log.String(); !strings.Contains(log, "running on the last good version") || !strings.Contains(log, "path=tools.d/a.hcl last_good=2") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
 	p.write("tools.d/a.hcl", native("a", "Three."))

@@ -3,8 +3,11 @@ package reload
 import (
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/generation"
 )
 
 // log says what a reload changed: the swap, what is newly withheld, and what is not
@@ -16,7 +19,8 @@ func (r *Reloader) log(s *settlement, before []Stale, out Outcome) {
 		counts := s.counts()
 		l.Info("generation swapped", "trigger", out.Trigger,
 			"added", counts[Added], "changed", counts[Changed], "removed", counts[Deleted],
-			"stale", len(out.Stale), "duration", out.Duration)
+			"definitions", out.Diff.Summary().Definitions, "stale", len(out.Stale), "duration", out.Duration)
+		l.capabilities(s, out.Diff)
 	}
 	for _, d := range s.warnings {
 		if s.next != nil {
@@ -52,6 +56,26 @@ func (r *Reloader) log(s *settlement, before []Stale, out Outcome) {
 type lines struct {
 	*slog.Logger
 	project string
+}
+
+// capabilities tells what tools may do since this generation, and may do no more. Of the
+// first generation that ever was, all is news, and none is told.
+func (l lines) capabilities(s *settlement, d *generation.Diff) {
+	if s.parent == 0 {
+		return
+	}
+	for _, c := range d.Changes {
+		name, ok := strings.CutPrefix(c.Object, "tool.")
+		if !ok {
+			continue
+		}
+		for _, gained := range c.Gained {
+			l.Info("capability gained", "tool", name, "capability", gained)
+		}
+		for _, lost := range c.Lost {
+			l.Info("capability lost", "tool", name, "capability", lost)
+		}
+	}
 }
 
 // stale warns of one withheld change, a line for each reason.

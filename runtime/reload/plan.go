@@ -158,7 +158,7 @@ func (p *planner) plan(ctx context.Context) (out Plan, err error) {
 			p.diags = append(p.diags, restartWarning(p.cfg, name))
 		}
 	} else {
-		out = Plan{Generation: out.Generation, Inputs: out.Inputs}
+		out = Plan{Generation: out.Generation}
 	}
 	out.Report = report(ordered(p.diags), p.r.o.Load.Paths.Project)
 	out.RestartOnly, out.Compile, out.Agents = list(out.RestartOnly), list(out.Compile), list(out.Agents)

@@ -314,7 +314,7 @@ func (r *Reloader) goLive(ctx context.Context, s *settlement) *generation.Diff {
 		e.number = r.journal.adopt(e)
 		l.snapshot.Number = e.number
 	}
-	l.entry = e
+	l.entry, s.parent = e, from.number
 	diff := compare(from, e)
 	prepared := r.journal.prepare(ctx, e, from, diff)
 	r.o.Holder.Swap(l.snapshot, l.config.Runtime.DrainTimeout)

@@ -45,6 +45,7 @@ type settlement struct {
 	// generation.
 	warnings hcl.Diagnostics
 	next     *live
+	parent   int64 // the generation that next was compared with; 0: none
 }
 
 // run settles the candidate; the error is only ctx's.

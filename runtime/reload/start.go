@@ -41,20 +41,20 @@ func (r *Reloader) start(ctx context.Context, trigger string, lenient bool) (Out
 	if s.next == nil {
 		return out, f.refused()
 	}
-	r.madeDo(f.base, out.Stale)
+	r.madeDo(f.base, out)
 	return out, nil
 }
 
 // madeDo remembers and tells which files are in force as the last good generation had
 // them.
-func (r *Reloader) madeDo(base *live, stale []Stale) {
+func (r *Reloader) madeDo(base *live, out Outcome) {
 	if base == nil {
 		return
 	}
 	l := &Lenient{Generation: base.entry.number}
-	for _, s := range stale {
+	for _, s := range out.Stale {
 		l.Paths = append(l.Paths, s.Path)
-		r.o.Log.Warn("running on the last good version", "path", s.Path, "generation", l.Generation)
+		r.o.Log.Warn("running on the last good version", "generation", out.Generation, "path", s.Path, "last_good", l.Generation)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
