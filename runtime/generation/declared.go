@@ -3,28 +3,29 @@ package generation
 import (
 	"fmt"
 
+	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 )
 
 func (m *maker) models() {
 	for _, name := range sortedKeys(m.cfg.Providers) {
-		p, id := m.cfg.Providers[name], "provider."+name
-		if m.take(id, p) {
+		p := m.cfg.Providers[name]
+		if m.take("provider.", name, p) {
 			continue
 		}
 		s := m.sheet(&p.Decl)
 		s.put("base_url", p.BaseURL)
 		s.put("api_key", p.APIKey)
 		s.put("headers", p.Headers)
-		m.add(&Object{ID: id, Pos: string(p.Pos), from: p}, s)
+		m.add(&Object{ID: "provider." + name, Pos: string(p.Pos), from: p}, s)
 	}
 	for _, name := range sortedKeys(m.cfg.Models) {
-		mod, id := m.cfg.Models[name], "model."+name
-		if m.take(id, mod) {
+		mod := m.cfg.Models[name]
+		if m.take("model.", name, mod) {
 			continue
 		}
-		m.add(&Object{ID: id, Pos: string(mod.Pos), from: mod}, m.model(mod))
+		m.add(&Object{ID: "model." + name, Pos: string(mod.Pos), from: mod}, m.model(mod))
 	}
 }
 
@@ -189,16 +190,23 @@ func (m *maker) agents(views map[string]*registry.View) {
 // view fills in what an agent is offered, and so what it reaches: a tool that calls
 // others calls only those that the agent has itself.
 func (m *maker) view(o *Object, a *config.Agent, v *registry.View) {
-	o.Capabilities = []string{"model " + a.Model}
-	if v == nil {
-		return
+	var defs []chat.Definition
+	if v != nil {
+		defs = v.All()
 	}
-	var parts [][]byte
-	for _, def := range v.All() {
-		digest, tokens := m.offered(def)
-		parts = append(parts, []byte(def.Name), []byte(digest))
+	digests := make([]string, len(defs))
+	o.Capabilities = make([]string, 1, len(defs)+1)
+	o.Capabilities[0] = "model " + a.Model
+	for i, def := range defs {
+		of := m.out.Objects["tool."+def.Name]
+		digest, tokens := m.offered(def, of)
+		digests[i] = digest
 		o.Tokens += tokens
-		o.Capabilities = append(o.Capabilities, "tool "+def.Name)
+		o.Capabilities = append(o.Capabilities, of.grant)
 	}
-	o.Definition = m.key.of(parts...)
+	for i, def := range defs {
+		m.key.text(def.Name)
+		m.key.text(digests[i])
+	}
+	o.Definition = m.key.end()
 }

@@ -59,6 +59,8 @@ type Object struct {
 	Capabilities []string `json:"capabilities,omitempty"`
 
 	from any // what it was made of: the same pointer means the same object
+	// grant is the capability of an agent that is given this tool.
+	grant string
 }
 
 // Attr is one attribute under its path in the language, for example "limits.timeout" or
@@ -121,12 +123,12 @@ type maker struct {
 }
 
 // take takes an object of the previous manifest over that was made of the same pointer.
-func (m *maker) take(id string, from any) bool {
-	was := m.previous[id]
+func (m *maker) take(kind, name string, from any) bool {
+	was := m.previous[kind+name]
 	if was == nil || was.from != from {
 		return false
 	}
-	m.out.Objects[id] = was
+	m.out.Objects[was.ID] = was
 	return true
 }
 

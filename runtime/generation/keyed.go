@@ -14,24 +14,30 @@ const digestBytes = 16
 // keyed makes digests that nobody without the key can make. It belongs to one goroutine.
 type keyed struct {
 	mac hash.Hash
-	len []byte
-	sum []byte
+	buf []byte // reused
 }
 
 func newKeyed(key []byte) *keyed { return &keyed{mac: hmac.New(sha256.New, key)} }
 
 // write feeds a part with its length, so that no two lists of parts are alike.
 func (k *keyed) write(part []byte) {
-	k.len = append(strconv.AppendInt(k.len[:0], int64(len(part)), 10), ':')
-	k.mac.Write(k.len)
+	k.buf = append(strconv.AppendInt(k.buf[:0], int64(len(part)), 10), ':')
+	k.mac.Write(k.buf)
 	k.mac.Write(part)
+}
+
+// text feeds a text as write does.
+func (k *keyed) text(part string) {
+	k.buf = append(strconv.AppendInt(k.buf[:0], int64(len(part)), 10), ':')
+	k.buf = append(k.buf, part...)
+	k.mac.Write(k.buf)
 }
 
 // end gives the digest of what was written since the last one.
 func (k *keyed) end() string {
-	k.sum = k.mac.Sum(k.sum[:0])
+	k.buf = k.mac.Sum(k.buf[:0])
 	k.mac.Reset()
-	return hex.EncodeToString(k.sum[:digestBytes])
+	return hex.EncodeToString(k.buf[:digestBytes])
 }
 
 // of is the digest of parts.
@@ -44,27 +50,27 @@ func (k *keyed) of(parts ...[]byte) string {
 
 // object is the digest of everything an object has but its place.
 func (k *keyed) object(o *Object, s *sheet) string {
-	k.write([]byte(o.ID))
+	k.text(o.ID)
 	for i := range s.attrs {
 		a := &s.attrs[i]
-		k.write([]byte(a.Name))
-		k.write([]byte{form(a.Attr)})
+		k.text(a.Name)
+		k.text(form(a.Attr))
 		k.write(a.whole)
 	}
-	k.write([]byte(o.Definition))
+	k.text(o.Definition)
 	for _, c := range o.Capabilities {
-		k.write([]byte(c))
+		k.text(c)
 	}
 	return k.end()
 }
 
 // form tells a text from the secret and from the expression that read the same.
-func form(a Attr) byte {
+func form(a Attr) string {
 	switch {
 	case a.Sensitive:
-		return 's'
+		return "s"
 	case a.Late:
-		return 'l'
+		return "l"
 	}
-	return 'v'
+	return "v"
 }

@@ -19,16 +19,15 @@ import (
 func (m *maker) tools() {
 	for _, name := range m.reg.Names() {
 		t := m.cfg.Tools[name]
-		id := "tool." + string(name)
-		if t == nil || m.take(id, t) {
+		if m.take("tool.", string(name), t) {
 			continue
 		}
 		built, _ := m.reg.Tool(name)
-		m.add(m.tool(id, t, built))
+		m.add(m.tool(t, built))
 	}
 }
 
-func (m *maker) tool(id string, t *config.Tool, built *registry.Tool) (*Object, *sheet) {
+func (m *maker) tool(t *config.Tool, built *registry.Tool) (*Object, *sheet) {
 	s := m.sheet(&t.Decl)
 	s.put("description", textOf(t.Description))
 	s.put("toolset", t.Toolset)
@@ -49,7 +48,7 @@ func (m *maker) tool(id string, t *config.Tool, built *registry.Tool) (*Object, 
 	s.put("result.overflow", string(t.Bounds.Overflow))
 	s.put("result.preview", t.Bounds.Preview)
 	m.handler(s, t)
-	o := &Object{ID: id, Pos: string(t.Pos), Capabilities: built.Capabilities, from: t}
+	o := &Object{ID: "tool." + string(t.Name), Pos: string(t.Pos), Capabilities: built.Capabilities, from: t, grant: "tool " + string(t.Name)}
 	if def, ok := built.Definition(); ok {
 		o.Definition, o.Tokens = m.definition(def.JSON)
 	} else {
@@ -74,11 +73,10 @@ func unfinished(t *config.Tool) []byte {
 
 // offered is the digest of what one agent is offered: that of the tool, if its definition
 // is the same for all.
-func (m *maker) offered(def chat.Definition) (digest string, tokens int) {
+func (m *maker) offered(def chat.Definition, of *Object) (digest string, tokens int) {
 	if t, ok := m.reg.Tool(tool.Name(def.Name)); ok {
 		if _, finished := t.Definition(); finished {
-			o := m.out.Objects["tool."+def.Name]
-			return o.Definition, o.Tokens
+			return of.Definition, of.Tokens
 		}
 	}
 	return m.definition(def.JSON)
@@ -280,8 +278,8 @@ func rate(r tool.Rate) string {
 
 func (m *maker) toolsets() {
 	for _, name := range sortedKeys(m.cfg.Toolsets) {
-		t, id := m.cfg.Toolsets[name], "toolset."+name
-		if m.take(id, t) {
+		t := m.cfg.Toolsets[name]
+		if m.take("toolset.", name, t) {
 			continue
 		}
 		s := m.sheet(&t.Decl)
@@ -291,6 +289,6 @@ func (m *maker) toolsets() {
 		s.put("exclude", t.Exclude)
 		s.put("aliases", t.Aliases)
 		s.checks(t.Checks)
-		m.add(&Object{ID: id, Pos: string(t.Pos), from: t}, s)
+		m.add(&Object{ID: "toolset." + name, Pos: string(t.Pos), from: t}, s)
 	}
 }
