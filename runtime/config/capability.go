@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/egress"
 	"github.com/hermes-runtime/hermes/runtime/secret"
@@ -89,8 +91,13 @@ func keysOf(what string, values map[string]any, hidden bool) []string {
 }
 
 // nativeCapabilities asks the function, with paths as they are written in the project.
-func (f *frame) nativeCapabilities(fn *hostfuncs.Func, values hostfuncs.Values) []string {
-	var out []string
+// One that panics may be an embedding program's: the declaration is refused.
+func (f *frame) nativeCapabilities(b *hclsyntax.Block, fn *hostfuncs.Func, values hostfuncs.Values) (out []string) {
+	defer func() {
+		if recover() != nil {
+			f.errorf(attrRange(b, "function"), "Invalid handler", "The function %q failed over this declaration when it was asked what it may do. That is a fault of the function, not of the file.", fn.Name)
+		}
+	}()
 	if fn.Capabilities != nil && !f.bad && !f.poisoned {
 		out = fn.Capabilities(f.presentable(fn, values))
 	}

@@ -85,3 +85,17 @@ func TestAFunctionSaysItsCapabilitiesOfPathsInTheProject(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestAFunctionThatPanicsOverItsCapabilitiesIsReported(t *testing.T) {
+	fn := hostfuncs.Func{
+		Name: "x.y", Description: "d", Params: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+		Capabilities: func(hostfuncs.Values) []string { panic("s3cret") },
+		New:          func(hostfuncs.Binding) (tool.Handler, error) { return nil, nil },
+	}
+	o := options(project(t, map[string]string{"agents/main.hcl": offline, "tools.d/x.hcl": "tool \"x\" {\n handler \"native\" {\n function = \"x.y\"\n }\n}\n"}))
+	o.Funcs = []hostfuncs.Func{fn}
+	_, diags := config.Load(t.Context(), config.DirSource(), o)
+	if len(diags) != 1 || diags[0].Summary != "Invalid handler" || diags[0].Subject.Start.Line != 3 || strings.Contains(diags[0].Detail, "s3cret") {
+		t.Errorf("diagnostics = %v", diags)
+	}
+}

@@ -132,7 +132,7 @@ func (f *frame) nativeConfig(t *toolBlock, fn *hostfuncs.Func, b *hclsyntax.Bloc
 		}
 	}
 	t.out.Native.Config, t.out.Native.types = values, attrTypes(fn)
-	t.out.native = f.nativeCapabilities(fn, values)
+	t.out.native = f.nativeCapabilities(b, fn, values)
 }
 
 func attrTypes(fn *hostfuncs.Func) map[string]hostfuncs.AttrType {

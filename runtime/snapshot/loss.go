@@ -88,7 +88,7 @@ func (s *Snapshot) lostTools(next *Snapshot, note func(loss)) {
 		case !ok:
 			note(loss{tool: name})
 		case now != was:
-			for _, c := range uncovered(now.Capabilities, was.Capabilities) {
+			for _, c := range tool.Uncovered(now.Capabilities, was.Capabilities) {
 				note(loss{tool: name, capability: c})
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Snapshot) has(k loss) bool {
 		return s.Agents[k.agent] != nil
 	}
 	t, ok := s.tool(k.agent, k.tool)
-	return ok && (k.capability == "" || len(uncovered(t.Capabilities, []string{k.capability})) == 0)
+	return ok && (k.capability == "" || len(tool.Uncovered(t.Capabilities, []string{k.capability})) == 0)
 }
 
 // tool finds a tool that an agent is given; of no agent, one that is declared.
@@ -117,17 +117,6 @@ func (s *Snapshot) tool(agent string, name tool.Name) (*registry.Tool, bool) {
 		return nil, false
 	}
 	return s.Registry.Tool(name)
-}
-
-// uncovered are the capabilities in was that now does not include.
-func uncovered(now, was []string) []string {
-	var out []string
-	for _, c := range was {
-		if _, ok := slices.BinarySearch(now, c); !ok {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // Allows says whether the live generation still lets an agent call a tool as an older
@@ -151,7 +140,7 @@ func (h *Holder) Allows(agent string, t *registry.Tool) error {
 	if !ok {
 		return lost.gone(live, agent, t.Name)
 	}
-	if missing := uncovered(now.Capabilities, t.Capabilities); len(missing) > 0 {
+	if missing := tool.Uncovered(now.Capabilities, t.Capabilities); len(missing) > 0 {
 		return lost.narrowed(live, t.Name, missing)
 	}
 	return nil
