@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/generation"
 	"github.com/hermes-runtime/hermes/runtime/principal"
@@ -144,6 +148,30 @@ func TestAStartResumesTheLastGenerationBesideWhatWasPrepared(t *testing.T) {
 	diff(t, p.reload().Generation, int64(3))
 	st.holds(p)
 	diff(t, st.rows(), []string{"1<0 start operator", "3<1 api operator"})
+}
+
+// An error that no change is to blame for refuses all of them; a lenient start is the last
+// good generation then, whole, and also what was deleted is still there.
+func TestALenientStartThatRefusesEveryChangeIsTheLastGoodGeneration(t *testing.T) {
+	st := newState(t)
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")}, st.use)
+	p.write("tools.d/storm.hcl", native("storm", "Rains."))
+	p.remove("tools.d/a.hcl")
+	p = st.restart(p, func(o *Options) {
+		o.load = func(ctx context.Context, src config.Source, o config.Options) (*config.Config, hcl.Diagnostics) {
+			cfg, diags := config.Load(ctx, src, o)
+			if cfg.Tools["storm"] != nil {
+				return failing(config.Load)(ctx, src, o)
+			}
+			return cfg, diags
+		}
+	})
+	out, err := p.r.Start(t.Context(), true)
+	if err != nil {
+		t.Fatal(err, out.Report)
+	}
+	diff(t, p.offered(), map[string]string{"a": "One."})
+	diff(t, []any{out.Generation, len(out.Stale), out.Stale[0].Refused}, []any{int64(1), 2, true})
 }
 
 // When the history cannot be written the generation goes live all the same; it is told

@@ -155,7 +155,7 @@ func (s *settlement) withhold(r *round, errs hcl.Diagnostics) bool {
 		}
 	}
 	if s.with != "" && !s.hold.all {
-		s.holdAll(r)
+		s.holdWithConfig(r)
 	}
 	return len(found) > 0
 }
@@ -169,11 +169,11 @@ func (s *settlement) holdOne(path string) {
 	}
 }
 
-// holdAll holds every change but those that only take something away below tools
+// holdWithConfig holds every change but those that only take something away below tools
 // directories: deleted files, and files of which nothing but whole blocks was deleted.
 // What stands in another file now was not taken away but moved: it stays where it was
 // until the whole change can be made.
-func (s *settlement) holdAll(r *round) {
+func (s *settlement) holdWithConfig(r *round) {
 	s.hold.all, s.hold.kept = true, map[string]bool{}
 	changes := s.changes()
 	arrived := s.arrived(r, changes)

@@ -123,7 +123,7 @@ func (f *first) onLastGood(ctx context.Context) (*settlement, error) {
 	if s.next == nil { // nobody is to blame: then none of the changes
 		refused := s.refused
 		s = f.r.settlement(base, f.view, f.trigger, f.begin)
-		s.holdAll(nil)
+		s.hold.all = true
 		if err := s.run(ctx); err != nil {
 			return nil, err
 		}
