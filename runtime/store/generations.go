@@ -88,7 +88,7 @@ type GenerationWriter interface {
 }
 
 // Generations reads the history of generations. A generation that is not kept is
-// fault.NotFound.
+// fault.NotFound. One whose Meta is damaged is given without it, with fault.Internal.
 type Generations interface {
 	// LastGeneration is the newest confirmed one. highest is the largest number ever used
 	// by a generation, or 0; it is also given with fault.NotFound, which is the error if

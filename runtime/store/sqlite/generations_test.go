@@ -214,6 +214,7 @@ func TestGenerationWritesTheChange(t *testing.T) {
 	if diff := cmp.Diff(counts[10], counts[500]); diff != "" {
 		t.Errorf("rows written with 10 inputs and with 500 differ:\n%s", diff)
 	}
+	t.Logf("rows written: %v", counts[500])
 	for _, n := range counts[500] {
 		if n > 20 {
 			t.Errorf("%d rows were written for one change", n)
@@ -307,5 +308,25 @@ func TestHistoryAfterUpgrade(t *testing.T) {
 		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "newer hermes") {
 			t.Errorf("%s: the older binary: %v", name, err)
 		}
+	}
+}
+
+// TestDamagedMeta: the generation is known all the same, so that numbers go on.
+func TestDamagedMeta(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "hermes.db")
+	d := reopen(t, path, Options{})
+	makeLive(t, d, change(3, 0, "3"))
+	tamper(t, path, "UPDATE generation_bodies SET body = x'00'")
+	g, highest, err := d.LastGeneration(t.Context())
+	if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "damaged") {
+		t.Errorf("LastGeneration: %v", err)
+	}
+	if g.Number != 3 || g.Inputs != "3" || g.Live.IsZero() || g.Meta != nil || highest != 3 {
+		t.Errorf("got %+v, highest %d", g, highest)
+	}
+	makeLive(t, d, change(4, 3, "4"))
+	if g, _, err := d.LastGeneration(t.Context()); err != nil || g.Number != 4 {
+		t.Errorf("after the next: %d, %v", g.Number, err)
 	}
 }

@@ -62,13 +62,10 @@ func (r *reads) generation(ctx context.Context, absent error, where string, args
 	if err != nil {
 		return store.Generation{}, orElse(err, absent)
 	}
-	if meta == "" {
-		return g, nil
+	if meta != "" {
+		g.Meta, err = verified(meta, body, packed.Bool)
 	}
-	if g.Meta, err = verified(meta, body, packed.Bool); err != nil {
-		return store.Generation{}, err
-	}
-	return g, nil
+	return g, err
 }
 
 // ListGenerations implements store.Generations.

@@ -43,8 +43,8 @@ func OpenReadOnly(ctx context.Context, path string) (*ReadOnly, error) {
 	}
 	r, err := openReadOnly(ctx, path, "")
 	if code, _ := resultCode(err); (code == lib.SQLITE_CANTOPEN || code == lib.SQLITE_READONLY) && !exists(path+"-wal") {
-		// The folder cannot be written, and nobody else writes there either: then the file
-		// is all there is, and SQLite needs no other.
+		// We may not make files here, and no server has: then all is in the one file, and
+		// SQLite needs no other.
 		r, err = openReadOnly(ctx, path, "&immutable=1")
 	}
 	if err != nil {

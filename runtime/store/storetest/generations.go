@@ -293,10 +293,10 @@ func testGenerationList(_ *testing.T, f *fixture) {
 
 // testBodies: one text for all that have its content, for as long as any has.
 func testBodies(_ *testing.T, f *fixture) {
-	large := strings.Repeat("a large text, ", 10_000)
+	large := strings.Repeat("a large text, ", 1_000)
 	change := func(n int64, inputs ...store.GenerationInput) {
 		f.t.Helper()
-		c := store.GenerationChange{Generation: generation(n, n-1), Changed: inputs, Objects: []store.GenerationObject{object("o", large[:int(n)*5000])}}
+		c := store.GenerationChange{Generation: generation(n, n-1), Changed: inputs, Objects: []store.GenerationObject{object("o", large[:int(n)*4000])}}
 		c.Meta = json.RawMessage(fmt.Sprintf("%q", large[int(n):]))
 		f.prepare(c)
 		f.confirm(n)
