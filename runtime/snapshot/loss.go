@@ -87,8 +87,8 @@ func (s *Snapshot) lostTools(next *Snapshot, note func(loss)) {
 		switch {
 		case !ok:
 			note(loss{tool: name})
-		case now != was:
-			for _, c := range tool.Uncovered(now.Capabilities, was.Capabilities) {
+		default:
+			for _, c := range narrows(now, was) {
 				note(loss{tool: name, capability: c})
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Snapshot) has(k loss) bool {
 		return s.Agents[k.agent] != nil
 	}
 	t, ok := s.tool(k.agent, k.tool)
-	return ok && (k.capability == "" || len(tool.Uncovered(t.Capabilities, []string{k.capability})) == 0)
+	return ok && (k.capability == "" || tool.Covers(t.Capabilities, []string{k.capability}))
 }
 
 // tool finds a tool that an agent is given; of no agent, one that is declared.
@@ -119,6 +119,15 @@ func (s *Snapshot) tool(agent string, name tool.Name) (*registry.Tool, bool) {
 	return s.Registry.Tool(name)
 }
 
+// narrows are the capabilities that was has and now does not give. A declaration that did
+// not change gives what it gave, also what cannot be compared because it is a secret.
+func narrows(now, was *registry.Tool) []string {
+	if now == was || now.Digest == was.Digest && now.Digest != "" {
+		return nil
+	}
+	return tool.Uncovered(now.Capabilities, was.Capabilities)
+}
+
 // Allows says whether the live generation still lets an agent call a tool as an older
 // generation has it: the tool is given to the agent, and may do no less than it could
 // then. For no agent ("") it asks whether the tool is declared. The error is
@@ -134,13 +143,10 @@ func (h *Holder) Allows(agent string, t *registry.Tool) error {
 	h.mu.Unlock()
 	// What is asked here is immutable, and no resource: it needs no lease.
 	now, ok := live.tool(agent, t.Name)
-	if ok && now == t {
-		return nil
-	}
 	if !ok {
 		return lost.gone(live, agent, t.Name)
 	}
-	if missing := tool.Uncovered(now.Capabilities, t.Capabilities); len(missing) > 0 {
+	if missing := narrows(now, t); len(missing) > 0 {
 		return lost.narrowed(live, t.Name, missing)
 	}
 	return nil

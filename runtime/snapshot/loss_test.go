@@ -195,3 +195,38 @@ func BenchmarkSwap(b *testing.B) {
 		n++
 	}
 }
+
+// TestAllowsWhatCannotBeCompared: a secret in a capability is no loss while the declaration
+// is the same, wherever it stands, and one once it is another.
+func TestAllowsWhatCannotBeCompared(t *testing.T) {
+	d := declared{tools: map[string][]string{"x": {"http GET https://" + tool.Hidden}}, agents: map[string][]string{"main": {"x"}}}
+	for digest, allowed := range map[string]bool{"same": true, "other": false} {
+		h := snapshot.NewHolder()
+		one, two := generation(t, 1, d), generation(t, 2, d)
+		was, _ := one.Registry.Tool("x")
+		now, _ := two.Registry.Tool("x")
+		was.Digest, now.Digest = "same", digest
+		h.Swap(one, 0)
+		h.Swap(two, 0)
+		if err := h.Allows("main", was); (err == nil) != allowed {
+			t.Errorf("%s: %v", digest, err)
+		}
+	}
+}
+
+// TestAllowsByOrder: a wider capability covers a narrower one.
+func TestAllowsByOrder(t *testing.T) {
+	agents := map[string][]string{"main": {"x"}}
+	h := snapshot.NewHolder()
+	one := generation(t, 1, declared{tools: map[string][]string{"x": {"files ro /data at /d", "http GET https://api.example"}}, agents: agents})
+	h.Swap(one, 0)
+	x, _ := one.Registry.Tool("x")
+	h.Swap(generation(t, 2, declared{tools: map[string][]string{"x": {"files rw /data at /d", "http GET https://*"}}, agents: agents}), 0)
+	if err := h.Allows("main", x); err != nil {
+		t.Errorf("wider: %v", err)
+	}
+	h.Swap(generation(t, 3, declared{tools: map[string][]string{"x": {"files ro /data at /d", "http GET https://*.example"}}, agents: agents}), 0)
+	if err := h.Allows("main", x); err != nil {
+		t.Errorf("as wide as the first: %v", err)
+	}
+}
