@@ -144,7 +144,7 @@ func (s *Server) serveRoute(w http.ResponseWriter, r *http.Request, entry route.
 		r = r.WithContext(principal.Into(r.Context(), p))
 	}
 	if conf.MaxBody > 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, conf.MaxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, max(conf.MaxBody, entry.MaxBody))
 	}
 	if err := entry.Handle(w, r); err != nil {
 		s.refuse(w, r, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/late"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/model/script"
@@ -51,8 +52,35 @@ func (e expr) Pos() string                     { return "test.hcl:1" }
 
 func says(v any) expr { return func(map[string]any) (any, error) { return v, nil } }
 
-// reloads is a Reloader that answers with what it is given.
-type reloads struct{ outcome reload.Outcome }
+// reloads is a Reloader that answers with what it is given, and remembers what it was
+// asked.
+type reloads struct {
+	outcome reload.Outcome
+	err     error // of Apply
+	expects []reload.Expect
+	by      string
+	bodies  map[string][]byte // live, by digest
+	planned []map[string][]byte
+}
+
+func (r *reloads) Apply(_ context.Context, trigger, by string, e reload.Expect) (reload.Outcome, error) {
+	r.expects, r.by = append(r.expects, e), by
+	out := r.outcome
+	out.Trigger = trigger
+	return out, r.err
+}
+
+func (r *reloads) Plan(_ context.Context, files map[string][]byte) (reload.Plan, error) {
+	r.planned = append(r.planned, files)
+	return reload.Plan{Generation: r.outcome.Generation, Valid: true}, nil
+}
+
+func (r *reloads) Body(digest string) ([]byte, error) {
+	if b, ok := r.bodies[digest]; ok {
+		return b, nil
+	}
+	return nil, fault.New(fault.NotFound, "no such input")
+}
 
 func (r *reloads) Reload(_ context.Context, trigger string) (reload.Outcome, error) {
 	out := r.outcome

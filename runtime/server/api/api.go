@@ -31,9 +31,15 @@ import (
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
-// Reloader loads what is on disk; *reload.Reloader is one.
+// Reloader loads what is on disk, and says what that would change; *reload.Reloader is one.
 type Reloader interface {
 	Reload(ctx context.Context, trigger string) (reload.Outcome, error)
+	// Apply is Reload of what was planned, as a whole or not at all.
+	Apply(ctx context.Context, trigger, by string, e reload.Expect) (reload.Outcome, error)
+	// Plan is of the server's disk, or with files of those instead.
+	Plan(ctx context.Context, files map[string][]byte) (reload.Plan, error)
+	// Body gives the content of a live input by its digest; fault.NotFound if there is none.
+	Body(digest string) ([]byte, error)
 	Status() reload.Status
 }
 
@@ -86,7 +92,7 @@ func Routes(o Options) []route.Route {
 		o.Guests = func() wasmtools.Stats { return wasmtools.Stats{} }
 	}
 	h := &handler{o}
-	return slices.Concat(h.healthRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), []route.Route{{
+	return slices.Concat(h.healthRoutes(), h.planRoutes(), h.generationRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), []route.Route{{
 		Method: http.MethodGet, Pattern: "/api/openapi.json", Access: route.User, Handle: h.openapi,
 		Doc: route.Doc{Summary: "Describes this API."},
 	}})

@@ -29,7 +29,11 @@ func (h *handler) healthRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPost, Pattern: "/api/reload", Access: route.Admin, Handle: h.reload,
-			Doc: route.Doc{Summary: "Loads what is on disk and answers with the outcome and all diagnostics.", Answer: reload.Outcome{}},
+			Doc: route.Doc{
+				Summary: "Loads what is on disk and answers with the outcome and all diagnostics. With `generation` or `inputs` (of a plan) all of it goes live or nothing: " +
+					"409 if another generation is live or the files are others, 400 with `detail.diagnostics` if they do not load.",
+				Body: ReloadBody{}, Answer: reload.Outcome{},
+			},
 		},
 	}
 }
@@ -63,16 +67,55 @@ func (h *handler) metrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-type nothing struct{}
+// ReloadBody is the body of POST /api/reload; it may be left out.
+type ReloadBody struct {
+	// Generation is the one that must be live, Inputs the digest that the files must have;
+	// see [reload.Expect].
+	Generation int64  `json:"generation,omitempty"`
+	Inputs     string `json:"inputs,omitempty"`
+}
+
+// NotLoaded is the detail of the error when files that were to be loaded as a whole have
+// errors.
+type NotLoaded struct {
+	Diagnostics []reload.Diagnostic `json:"diagnostics"`
+}
 
 func (h *handler) reload(w http.ResponseWriter, r *http.Request) error {
-	if err := route.DecodeOptional(w, r, &nothing{}); err != nil {
+	var body ReloadBody
+	if err := route.DecodeOptional(w, r, &body); err != nil {
 		return err
 	}
-	h.Log.Info("reload asked for", "principal", principal.From(r.Context()).Name, "generation", h.Holder.Number())
-	outcome, err := h.Reloader.Reload(r.Context(), reload.TriggerAPI)
+	if err := body.check(); err != nil {
+		return err
+	}
+	by := principal.From(r.Context()).Name
+	h.Log.Info("reload asked for", "principal", by, "generation", h.Holder.Number())
+	if body == (ReloadBody{}) {
+		outcome, err := h.Reloader.Reload(r.Context(), reload.TriggerAPI)
+		if err != nil {
+			return err
+		}
+		return route.WriteJSON(w, http.StatusOK, outcome)
+	}
+	outcome, err := h.Reloader.Apply(r.Context(), reload.TriggerAPI, by, reload.Expect(body))
+	if fault.KindOf(err) == fault.Invalid {
+		refusal := fault.Wrap(fault.Invalid, err, "%s", fault.Message(err))
+		refusal.Detail = NotLoaded{list(outcome.Report)}
+		return refusal
+	}
 	if err != nil {
 		return err
 	}
 	return route.WriteJSON(w, http.StatusOK, outcome)
+}
+
+func (b ReloadBody) check() error {
+	switch {
+	case b.Generation < 0:
+		return route.Invalid("generation", "must be the number of a generation")
+	case b.Inputs != "" && !digests.MatchString(b.Inputs):
+		return route.Invalid("inputs", "must be the digest of a plan: 64 hex digits in lower case")
+	}
+	return nil
 }

@@ -26,9 +26,12 @@ const maxWalk = 20_000
 
 // Status is the answer of GET /api/status.
 type Status struct {
-	Version  string              `json:"version"`
-	PID      int                 `json:"pid"`
-	Started  time.Time           `json:"started"`
+	Version string    `json:"version"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	// Project and Config are the directories of the project and of its configuration.
+	Project  string              `json:"project"`
+	Config   string              `json:"config"`
 	Stopping bool                `json:"stopping"`
 	Load     Load                `json:"load"`
 	Reload   reload.Status       `json:"reload"`
@@ -86,7 +89,7 @@ func (h *handler) status(w http.ResponseWriter, r *http.Request) error {
 	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
 	waiting := unloaded(lease.Config.Paths.Project, st)
 	return route.WriteJSON(w, http.StatusOK, Status{
-		Version: h.Version, PID: os.Getpid(), Started: h.Started, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
+		Version: h.Version, PID: os.Getpid(), Started: h.Started, Project: lease.Config.Paths.Project, Config: lease.Config.Paths.ConfigDir, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
 		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config, waiting),
 	})

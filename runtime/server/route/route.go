@@ -41,7 +41,10 @@ type Route struct {
 	// Row is the path parameter that names an owned row, for example "id"; empty if the
 	// route names none. For such a route another principal's row is fault.NotFound.
 	Row string
-	Doc Doc
+	// MaxBody is, in bytes, how large a body this route takes where that is more than
+	// server.max_body; 0: no more.
+	MaxBody int64
+	Doc     Doc
 	// Handle answers. An error it returns before it wrote anything becomes the
 	// response; after that it is only logged.
 	Handle func(w http.ResponseWriter, r *http.Request) error
