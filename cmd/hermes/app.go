@@ -108,7 +108,7 @@ func (a *app) root() *cobra.Command {
 	a.globals(root)
 	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.sessionsCommand())
 	group(root, "Declare:", a.validateCommand(), a.fmtCommand(), a.agentsCommand(), a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand())
-	group(root, "Operate:", a.statusCommand(), a.reloadCommand(), a.whyCommand())
+	group(root, "Operate:", a.statusCommand(), a.planCommand(), a.applyCommand(), a.reloadCommand(), a.generationsCommand(), a.whyCommand())
 	root.AddCommand(a.versionCommand(), a.docsCommand())
 	root.InitDefaultCompletionCmd()
 	for _, sub := range root.Commands() {

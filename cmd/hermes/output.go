@@ -34,6 +34,12 @@ func terminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
+// terminalIn says whether somebody can answer at r.
+func terminalIn(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
 // paint colours text for stderr.
 func (a *app) paint(c colour, text string) string { return paint(a.coloured(a.stderr), c, text) }
 

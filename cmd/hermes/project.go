@@ -27,6 +27,10 @@ func hostFuncs() []hostfuncs.Func { return std.Funcs(std.Deps{}) }
 // load reads the project's files, without the state. The configuration is partial if
 // the diagnostics have errors.
 func (a *app) load(ctx context.Context) (*config.Config, hcl.Diagnostics, error) {
+	return a.loadFrom(ctx, config.DirSource())
+}
+
+func (a *app) loadFrom(ctx context.Context, src config.Source) (*config.Config, hcl.Diagnostics, error) {
 	paths, err := a.locate()
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +39,7 @@ func (a *app) load(ctx context.Context) (*config.Config, hcl.Diagnostics, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, diags := config.Load(ctx, config.DirSource(), config.Options{
+	cfg, diags := config.Load(ctx, src, config.Options{
 		Paths: paths, Vars: vars, VarFiles: a.varFiles, Funcs: hostFuncs(), Cache: config.NewCache(), Generation: 1,
 	})
 	return cfg, diags, nil

@@ -40,9 +40,27 @@ func (a *app) printReload(out reload.Outcome) error {
 	}
 	if out.Changed {
 		a.say("%s generation %d is live", a.paintOut(green, "Reloaded:"), out.Generation)
+		a.printOutcome(out)
 	} else {
 		a.say("Nothing to change: generation %d stays live", out.Generation)
 	}
 	a.printStale(out.Stale)
 	return nil
+}
+
+// printOutcome prints what went live, in short: hermes generations show has the rest.
+func (a *app) printOutcome(out reload.Outcome) {
+	if out.Diff == nil {
+		return
+	}
+	a.say("  %s", summaryOf(*out.Diff))
+	for _, c := range out.Diff.Changes {
+		a.printHeading(c)
+		a.printCapabilities(c)
+	}
+	for _, d := range out.Report {
+		if d.Severity == "warning" {
+			a.printReport([]reload.Diagnostic{d})
+		}
+	}
 }

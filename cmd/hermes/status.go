@@ -38,6 +38,7 @@ func (a *app) statusCommand() *cobra.Command {
 func (a *app) printStatus(s api.Status) error {
 	rows := [][]string{
 		{"version", s.Version},
+		{"project", s.Project},
 		{"process", fmt.Sprint(s.PID)},
 		{"up", time.Since(s.Started).Round(time.Second).String()},
 		{"generation", fmt.Sprintf("%d since %s", s.Reload.Generation, s.Reload.Since.Local().Format(time.DateTime))},
@@ -49,6 +50,7 @@ func (a *app) printStatus(s api.Status) error {
 	if err := a.table(nil, rows); err != nil {
 		return err
 	}
+	a.printGood(s.Reload)
 	a.printHealth(s)
 	a.printStale(s.Reload.Stale)
 	if len(s.Reload.Pending) > 0 {
@@ -58,6 +60,16 @@ func (a *app) printStatus(s api.Status) error {
 		a.say("\n%s %s", a.paintOut(yellow, "waits for a restart:"), strings.Join(s.Reload.RestartOnly, ", "))
 	}
 	return nil
+}
+
+// printGood says where what is live is not what the files or the history say.
+func (a *app) printGood(r reload.Status) {
+	if l := r.Lenient; l != nil {
+		a.say("\n%s runs on the last good version of %s, of generation %d", a.paintOut(yellow, "lenient:"), a.shown(strings.Join(l.Paths, ", ")), l.Generation)
+	}
+	if r.Unrecorded != "" {
+		a.say("\n%s generation %d is live and not recorded (%s): a restart could only come up on generation %d", a.paintOut(red, "unrecorded:"), r.Generation, a.shown(r.Unrecorded), r.LastGood)
+	}
 }
 
 // printHealth prints what is not as it should be.
