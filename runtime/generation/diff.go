@@ -22,7 +22,7 @@ type Diff struct {
 	Changes []Change      `json:"changes"`
 	Inputs  []InputChange `json:"inputs"`
 	// Tokens is about what the change costs in prompt caches: all definitions of the
-	// agents for whom one changed, which their models read anew.
+	// agents for whom one changed, which their models read anew. A new agent had none.
 	Tokens int `json:"tokens,omitempty"`
 	// Sharing says how much of the generation was there before; nil: it was not built.
 	Sharing *Sharing `json:"sharing,omitempty"`
@@ -139,7 +139,7 @@ func Compare(from, to *Manifest) Diff {
 	}
 	slices.SortFunc(d.Changes, func(a, b Change) int { return strings.Compare(a.Object, b.Object) })
 	for _, c := range d.Changes {
-		if c.Definition && strings.HasPrefix(c.Object, "agent.") {
+		if c.Action == Changed && c.Definition && strings.HasPrefix(c.Object, "agent.") {
 			d.Tokens += c.Tokens
 		}
 	}

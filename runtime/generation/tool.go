@@ -246,9 +246,11 @@ func (s *sheet) needs(list []check.Spec) {
 }
 
 func (s *sheet) checks(list []check.Spec) {
+	seen := map[check.Kind]int{}
 	for i := range list {
 		c := &list[i]
-		at := fmt.Sprintf("check.%s[%d].", c.Kind, i)
+		at := fmt.Sprintf("check.%s[%d].", c.Kind, seen[c.Kind])
+		seen[c.Kind]++
 		switch c.Kind {
 		case check.Env:
 			s.put(at+"vars", c.Vars)
