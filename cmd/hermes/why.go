@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +49,7 @@ func (a *app) why(cmd *cobra.Command, agent, name string) (registry.Explanation,
 	defer d.close()
 	view, ok := d.views[agent]
 	if !ok {
-		return registry.Explanation{}, fault.New(fault.NotFound, "there is no agent %q; hermes agents list shows them", agent)
+		return registry.Explanation{}, fault.New(fault.NotFound, "no agent %q is declared%s", agent, registry.NearTo(agent, slices.Collect(maps.Keys(d.views))))
 	}
 	view.Definitions() // asks every check
 	return view.Why(tool.Name(name)), nil
@@ -66,6 +68,9 @@ func (a *app) printWhy(e registry.Explanation) error {
 			sign = "+"
 		}
 		rows = append(rows, []string{"  " + sign, r.Rule, r.Detail, r.Pos})
+		for _, step := range r.Steps {
+			rows = append(rows, []string{"", "", "  " + step.Detail, step.Pos})
+		}
 	}
 	return a.table(nil, rows)
 }

@@ -5,12 +5,15 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
@@ -90,7 +93,8 @@ func (l *Loop) admit(ctx context.Context, t Turn) (admission, error) {
 func Authorize(s *snapshot.Snapshot, p principal.Principal, name string) (*snapshot.Agent, error) {
 	ag, ok := s.Agents[name]
 	if !ok {
-		return nil, fault.New(fault.NotFound, "no agent %q is declared", name)
+		may := slices.DeleteFunc(slices.Collect(maps.Keys(s.Agents)), func(n string) bool { return !p.MayUse(n) })
+		return nil, fault.New(fault.NotFound, "no agent %q is declared%s", fault.Cut(name, 100), registry.NearTo(name, may))
 	}
 	if !p.MayUse(name) {
 		return nil, fault.New(fault.Denied, "this key may not use agent %q", name)

@@ -28,6 +28,8 @@ type Config struct {
 	Agents    map[string]*Agent
 	Tools     map[tool.Name]*Tool // enabled ones, overrides resolved
 	Toolsets  map[string]*Toolset // declared ones only
+	// Off are the tools that are declared with enabled = false, and where that stands.
+	Off map[tool.Name]Pos
 	// Inputs are all files the load read, by absolute path as named.
 	Inputs map[string]Input
 	// Removed maps "tool.NAME" and "toolset.NAME" to the generation that removed them,
@@ -67,6 +69,9 @@ type Decl struct {
 	// Attrs are the ranges of its attributes and nested blocks, by dotted path, for
 	// example "handler.module" or "handler.config.url".
 	Attrs map[string]hcl.Range
+	// Elements are the ranges of the elements of its list attributes, by the same paths;
+	// of a list that is no literal, the one range of its expression.
+	Elements map[string][]hcl.Range
 	// Depends are the inputs, other than the file itself, that its value depends on:
 	// files read by functions, modules, files of locals, variables and named objects.
 	Depends []string

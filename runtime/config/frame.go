@@ -118,7 +118,7 @@ func relative(project, path string) string {
 
 // decl is the declaration of the block this frame evaluated.
 func (f *frame) decl(b *hclsyntax.Block) Decl {
-	return Decl{Range: b.DefRange(), Attrs: f.ranges, Depends: f.all.paths(f.file.path), Hidden: f.hidden}
+	return Decl{Range: b.DefRange(), Attrs: f.ranges, Elements: f.elements, Depends: f.all.paths(f.file.path), Hidden: f.hidden}
 }
 
 // eval evaluates at load. Until done, diagnostics are blamed on what this expression

@@ -46,7 +46,7 @@ func (ld *load) emptyConfig() *Config {
 	return &Config{
 		Paths: ld.paths, Runtime: ld.runtime, Server: ld.server,
 		Providers: map[string]*Provider{}, Models: map[string]*Model{}, Agents: map[string]*Agent{},
-		Tools: map[tool.Name]*Tool{}, Toolsets: map[string]*Toolset{},
+		Tools: map[tool.Name]*Tool{}, Toolsets: map[string]*Toolset{}, Off: map[tool.Name]Pos{},
 		Inputs: map[string]Input{}, Removed: map[string]int64{}, declared: map[declaration]string{},
 	}
 }
@@ -188,6 +188,9 @@ func (l *linker) collect() {
 	for kind, objects := range l.all {
 		for name, o := range objects {
 			l.cfg.declared[declaration{kind, name}] = o.file
+			if t, ok := o.value.(*Tool); ok && o.off && !o.bad {
+				l.cfg.Off[t.Name] = l.ld.pos(o.attrs["enabled"])
+			}
 			if o.bad || o.off {
 				continue
 			}

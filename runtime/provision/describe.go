@@ -27,7 +27,7 @@ func Describe(cfg *config.Config, checks *check.Cache) (*registry.Registry, map[
 		}
 		tools = append(tools, built)
 	}
-	reg := registry.Seal(tools, sets(cfg), checks)
+	reg := registry.Seal(tools, sets(cfg), checks, absent(cfg)...)
 	views := map[string]*registry.View{}
 	for name, a := range b.agents(reg, nil) {
 		views[name] = a.View

@@ -16,6 +16,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,6 +37,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/runtime/toolset"
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
@@ -122,7 +124,7 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 	if b.diags.HasErrors() {
 		return nil, b.diags
 	}
-	reg := registry.Seal(tools, sets(cfg), p.o.Checks)
+	reg := registry.Seal(tools, sets(cfg), p.o.Checks, absent(cfg)...)
 	agents := b.agents(reg, models)
 	if b.diags.HasErrors() {
 		return nil, b.diags
@@ -223,13 +225,69 @@ func checks(cfg *config.Config) []check.Spec {
 	return out
 }
 
+// absent are the tools of which files speak and that are not there.
+func absent(cfg *config.Config) []registry.Absence {
+	var out []registry.Absence
+	for name, pos := range cfg.Off {
+		out = append(out, registry.Absence{Tool: name, Reason: registry.Reason{Rule: "enabled", Detail: "its declaration says enabled = false", Pos: string(pos)}})
+	}
+	for key, generation := range cfg.Removed {
+		if name, ok := strings.CutPrefix(key, "tool."); ok {
+			out = append(out, registry.Absence{Tool: tool.Name(name), Reason: registry.Reason{
+				Rule: "removed", Detail: fmt.Sprintf("it was removed in generation %d; this still names it", generation), Pos: stillNamed(cfg, name),
+			}})
+		}
+	}
+	return out
+}
+
+// stillNamed is a place where a list names a tool that is not there any more.
+func stillNamed(cfg *config.Config, name string) string {
+	find := func(d config.Decl, attr string, list []string) string {
+		if i := slices.Index(list, name); i >= 0 {
+			return places(cfg.Paths.Project, d)(attr, i)
+		}
+		return ""
+	}
+	for _, agent := range slices.Sorted(maps.Keys(cfg.Agents)) {
+		a := cfg.Agents[agent]
+		if pos := cmp.Or(find(a.Decl, "tools", a.Tools), find(a.Decl, "disabled_tools", a.DisabledTools)); pos != "" {
+			return pos
+		}
+	}
+	for _, set := range slices.Sorted(maps.Keys(cfg.Toolsets)) {
+		s := cfg.Toolsets[set]
+		if pos := cmp.Or(find(s.Decl, "tools", s.Tools), find(s.Decl, "exclude", s.Exclude)); pos != "" {
+			return pos
+		}
+	}
+	return ""
+}
+
+// places says where the attributes of a declaration stand.
+func places(project string, d config.Decl) registry.Places {
+	return func(attr string, i int) string {
+		at, ok := d.Attrs[attr]
+		if list := d.Elements[attr]; i >= 0 {
+			if len(list) == 0 {
+				return ""
+			}
+			at, ok = list[min(i, len(list)-1)], true
+		}
+		if !ok {
+			return ""
+		}
+		return fmt.Sprintf("%s:%d", InputName(at.Filename, project), at.Start.Line)
+	}
+}
+
 func sets(cfg *config.Config) []registry.Set {
 	out := make([]registry.Set, 0, len(cfg.Toolsets))
 	for _, name := range slices.Sorted(maps.Keys(cfg.Toolsets)) {
 		s := cfg.Toolsets[name]
 		out = append(out, registry.Set{
 			Decl:        toolset.Decl{Name: name, Tools: s.Tools, Includes: s.Includes, Exclude: s.Exclude, Aliases: s.Aliases},
-			Description: s.Description, Checks: s.Checks, Pos: string(s.Pos),
+			Description: s.Description, Checks: s.Checks, Pos: string(s.Pos), At: places(cfg.Paths.Project, s.Decl),
 		})
 	}
 	return out
@@ -241,7 +299,7 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 		a := b.cfg.Agents[name]
 		view, err := reg.View(registry.ViewSpec{
 			Agent: name, Pos: string(a.Pos), Toolsets: a.Toolsets, Tools: a.Tools,
-			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a), AttrPos: b.positions(a.Decl),
+			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a), At: places(b.cfg.Paths.Project, a.Decl),
 		})
 		if err != nil {
 			b.reportView(a, err)
@@ -260,15 +318,6 @@ func (b *build) reportView(a *config.Agent, err error) {
 		at = b.cfg.Tools[late.Tool].Decl
 	}
 	b.report(at, "description", "Invalid description", fmt.Sprintf("For agent %q %s", a.Name, err))
-}
-
-// positions are "file:line" of the attributes of a declaration.
-func (b *build) positions(d config.Decl) map[string]string {
-	out := make(map[string]string, len(d.Attrs))
-	for attr, at := range d.Attrs {
-		out[attr] = fmt.Sprintf("%s:%d", b.relative(at.Filename), at.Start.Line)
-	}
-	return out
 }
 
 // lateVars are the variables of late descriptions.

@@ -57,7 +57,7 @@ func (b *build) freeze(t *config.Tool, h *handler) (*registry.Tool, error) {
 	built, err := (&registry.Tool{
 		Name: t.Name, Toolset: t.Toolset, Description: t.Description.Static, Late: t.Description.Late,
 		Schema: t.Schema, ParamText: t.ParamText, Traits: t.Traits, Limits: t.Limits, Bounds: t.Bounds, Checks: t.Checks,
-		Handler: h.Handler, Kind: kindOf(t), Source: b.sourceOf(t), Emoji: t.Emoji, Pos: string(t.Pos),
+		Handler: h.Handler, Kind: kindOf(t), Source: b.sourceOf(t), SourcePos: b.sourcePos(t), Emoji: t.Emoji, Pos: string(t.Pos),
 		Overrides: string(t.Overrides), Digest: t.Digest, Capabilities: t.Capabilities(), Health: h.health,
 	}).Freeze()
 	b.frozen[t] = frozen{built, h}
@@ -76,6 +76,15 @@ func (b *build) sourceOf(t *config.Tool) string {
 		return t.Native.Function
 	}
 	return b.relative(t.Wasm.Module)
+}
+
+// sourcePos is where the source is named.
+func (b *build) sourcePos(t *config.Tool) string {
+	attr := "handler.function"
+	if t.Wasm != nil {
+		attr = "handler.module"
+	}
+	return places(b.cfg.Paths.Project, t.Decl)(attr, -1)
 }
 
 // relative is a path as people know it: below the project, or as it is.

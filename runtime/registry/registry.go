@@ -54,6 +54,7 @@ type Tool struct {
 	Handler     tool.Handler
 	Kind        string // native | wasm
 	Source      string // function, or module relative to the project
+	SourcePos   string // file:line of where it is named
 	Emoji       string
 	Pos         string // file:line of the declaration
 	Overrides   string // file:line of the declaration it replaces, or ""
@@ -72,6 +73,14 @@ type Set struct {
 	Description string
 	Checks      []check.Spec
 	Pos         string
+	// At says where Tools, Includes, Exclude and Aliases stand; nil: not known.
+	At Places
+}
+
+// Absence says why a tool that is declared is not in the registry.
+type Absence struct {
+	Tool   tool.Name
+	Reason Reason
 }
 
 // Checker answers checks; *check.Cache is one.
@@ -91,12 +100,16 @@ type Registry struct {
 	sets    map[string]Set
 	index   *toolset.Index
 	checker Checker
+	absent  map[tool.Name][]Reason
 }
 
 // Seal freezes tools and sets into a registry. Names are unique; the caller has
-// linked them.
-func Seal(tools []*Tool, sets []Set, checker Checker) *Registry {
-	r := &Registry{tools: make(map[tool.Name]*Tool, len(tools)), sets: make(map[string]Set, len(sets)), checker: checker}
+// linked them. What it is told to be absent only explanations mention.
+func Seal(tools []*Tool, sets []Set, checker Checker, absent ...Absence) *Registry {
+	r := &Registry{tools: make(map[tool.Name]*Tool, len(tools)), sets: make(map[string]Set, len(sets)), checker: checker, absent: map[tool.Name][]Reason{}}
+	for _, a := range absent {
+		r.absent[a.Tool] = append(r.absent[a.Tool], a.Reason)
+	}
 	home := make(map[tool.Name]string, len(tools))
 	for _, t := range tools {
 		r.tools[t.Name] = t

@@ -248,32 +248,6 @@ func BenchmarkDefinitions(b *testing.B) {
 	}
 }
 
-// TestWhyNamesTheAttribute says where in the agent a rule stands.
-func TestWhyNamesTheAttribute(t *testing.T) {
-	r := registry.Seal([]*registry.Tool{newTool(t, "a", "one"), newTool(t, "b", "one"), newTool(t, "c", "two"), newTool(t, "d", "three")}, nil, newCache(t))
-	spec := registry.ViewSpec{
-		Agent: "x", Pos: "main.hcl:1", Toolsets: []string{"one"}, Tools: []string{"c"}, DisabledTools: []string{"b"}, DisabledToolsets: []string{"three"},
-		AttrPos: map[string]string{"toolsets": "main.hcl:2", "tools": "main.hcl:3", "disabled_tools": "main.hcl:4", "disabled_toolsets": "main.hcl:5"},
-	}
-	v := view(t, r, spec)
-	spec.AttrPos = nil
-	bare := view(t, r, spec)
-	for name, want := range map[tool.Name]registry.Reason{
-		"b": {Rule: "disabled_tool", Pos: "main.hcl:4"},
-		"c": {Rule: "tool", Offers: true, Pos: "main.hcl:3"},
-		"d": {Rule: "disabled_toolset", Pos: "main.hcl:5"},
-	} {
-		for v, pos := range map[*registry.View]string{v: want.Pos, bare: "main.hcl:1"} {
-			if e := v.Why(name); !slices.ContainsFunc(e.Reasons, func(r registry.Reason) bool { return r.Rule == want.Rule && r.Offers == want.Offers && r.Pos == pos }) {
-				t.Errorf("Why(%q) = %+v, want rule %s at %s", name, e.Reasons, want.Rule, pos)
-			}
-		}
-	}
-	if e := v.Why("d"); e.Reasons[0].Rule != "toolset" || e.Reasons[0].Pos != "main.hcl:2" {
-		t.Errorf("Why of a tool that is not given = %+v", e.Reasons)
-	}
-}
-
 // TestFlipsUnderLoad asks for definitions while a check flips: every answer is one of
 // the two states, and the last one that of the last flip.
 func TestFlipsUnderLoad(t *testing.T) {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,21 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/toolset"
 )
 
+// Places says where an attribute of a declaration stands, as "file:line": its i-th
+// element, or, with i < 0, the whole. It is "" where that is not known.
+type Places func(attr string, i int) string
+
+// at is the place of an element, or else of the attribute, or else other.
+func (p Places) at(attr string, i int, other string) string {
+	if p == nil {
+		return other
+	}
+	if pos := p(attr, i); pos != "" {
+		return pos
+	}
+	return cmp.Or(p(attr, -1), other)
+}
+
 // ViewSpec says what an agent is given and denied.
 type ViewSpec struct {
 	Agent            string
@@ -24,8 +40,8 @@ type ViewSpec struct {
 	DisabledTools    []string // names and globs
 	// Vars are the variables of late descriptions, for example "agent".
 	Vars map[string]any
-	// AttrPos is "file:line" of the agent's attributes, by name, for example "toolsets".
-	AttrPos map[string]string
+	// At says where the attributes above stand; nil: not known.
+	At Places
 }
 
 // DescriptionError is a late description that does not evaluate for an agent.

@@ -239,25 +239,3 @@ func toolsetOf(reg *registry.Registry, name string, members []toolset.Member) to
 	}
 	return row
 }
-
-func (h *handler) why(w http.ResponseWriter, r *http.Request) error {
-	q := route.QueryOf(r, whyParams)
-	if err := q.Err(); err != nil {
-		return err
-	}
-	lease, release, err := h.Holder.AcquireFor(r.Pattern)
-	if err != nil {
-		return err
-	}
-	defer release()
-	p := principal.From(r.Context())
-	ag, err := agent.Authorize(lease.Snapshot, p, q.String("agent"))
-	if err != nil {
-		return err
-	}
-	name := tool.Name(q.String("tool"))
-	if !p.IsAdmin() && !visible(lease.Snapshot, p, name) {
-		return noTool(name)
-	}
-	return route.WriteJSON(w, http.StatusOK, ag.View.Why(name))
-}
