@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	if at := os.Getenv(killEnv); at != "" {
 		os.Exit(killChild(at))
 	}
+	if at := os.Getenv(killReloadEnv); at != "" {
+		os.Exit(killReloadChild(at))
+	}
 	os.Exit(m.Run())
 }
 
