@@ -72,18 +72,33 @@ func (Disk) ReadFile(path string) ([]byte, error) {
 // maxDepth bounds directories below each other.
 const maxDepth = 32
 
+// DirError says why a directory below the one that was to be listed could not be.
+type DirError struct {
+	Dir string
+	Err error
+}
+
+func (e *DirError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *DirError) Unwrap() error { return e.Err }
+
 // Files lists the *.hcl files below dir. Links to files and directories are followed; a
-// directory that contains itself through links is an error.
+// directory that contains itself through links is an error. Where directories below dir
+// cannot be listed the rest is, and the error joins a *[DirError] for each.
 func (Disk) Files(dir string) ([]string, error) {
 	w := walk{}
 	if err := w.dir(dir, nil); err != nil {
-		return w.found, err
+		return nil, err
 	}
 	slices.Sort(w.found)
-	return w.found, nil
+	return w.found, errors.Join(w.failed...)
 }
 
-type walk struct{ found []string }
+type walk struct {
+	found  []string
+	failed []error
+}
 
 func (w *walk) dir(dir string, above []fs.FileInfo) error {
 	self, err := os.Stat(dir)
@@ -102,40 +117,34 @@ func (w *walk) dir(dir string, above []fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	var first error
 	for _, e := range entries {
-		if err := w.entry(filepath.Join(dir, e.Name()), e, append(above, self)); err != nil && first == nil {
-			first = err
-		}
+		w.entry(filepath.Join(dir, e.Name()), e, append(above, self))
 	}
-	return first
+	return nil
 }
 
 // entry takes what has the name of a declaration even if it is no file that can be read:
 // that is then said of the one file, and does not hold up the others.
-func (w *walk) entry(path string, e fs.DirEntry, above []fs.FileInfo) error {
+func (w *walk) entry(path string, e fs.DirEntry, above []fs.FileInfo) {
 	if skipped(e.Name()) {
-		return nil
+		return
 	}
 	isDir := e.IsDir()
 	if e.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) { // a link to nothing, as editors leave for locks
-			return nil
+			return
 		}
 		isDir = err == nil && info.IsDir()
 	}
 	switch {
 	case isDir:
-		err := w.dir(path, above)
-		if errors.Is(err, fs.ErrNotExist) { // removed since it was listed
-			return nil
+		if err := w.dir(path, above); err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since it was listed
+			w.failed = append(w.failed, &DirError{path, err})
 		}
-		return err
 	case configFile(e.Name()):
 		w.found = append(w.found, path)
 	}
-	return nil
 }
 
 // Listed gives those of some paths below dir that [Source.Files] lists, in their order,

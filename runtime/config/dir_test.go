@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -224,5 +225,29 @@ func TestUnreadableDirectories(t *testing.T) {
 	want := []string{"tools.d/z.hcl:1 ERROR Unsupported block \"agent\"", "tools.d:1 ERROR Cyclic link"}
 	if diff := cmp.Diff(want, found(paths.Project, diags)); diff != "" || cfg.Tools["time_now"] == nil {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFilesNamesEveryDirectoryThatCannotBeListed lists the rest all the same.
+func TestFilesNamesEveryDirectoryThatCannotBeListed(t *testing.T) {
+	dir := tree(t, "d/a.hcl", "d/sub/b.hcl", "d/other/c.hcl")
+	for _, at := range []string{"d/sub/up", "d/other/up"} {
+		if err := os.Symlink("..", filepath.Join(dir, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := config.DirSource().Files(filepath.Join(dir, "d"))
+	want := []string{filepath.Join(dir, "d/a.hcl"), filepath.Join(dir, "d/other/c.hcl"), filepath.Join(dir, "d/sub/b.hcl")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 2 {
+		t.Fatalf("error %v, want one for each directory", err)
+	}
+	for i, at := range []string{"d/other/up", "d/sub/up"} {
+		if d, ok := errors.AsType[*config.DirError](joined.Unwrap()[i]); !ok || d.Dir != filepath.Join(dir, at) {
+			t.Errorf("error %d is of %v, want %s", i, d, at)
+		}
 	}
 }

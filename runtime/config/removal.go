@@ -14,6 +14,9 @@ import (
 // deleted file. Blocks that stay names, as [Declares] does, are left. What is left in the
 // result stands where it stood in live.
 func TakenAway(live, next []byte, stay map[string]bool) (rest []byte, ok bool) {
+	if len(next) > maxFile {
+		return nil, false // no load reads it
+	}
 	was, now := parse("", live), parse("", next)
 	if was.body == nil || now.body == nil || len(now.body.Attributes) > 0 || len(now.body.Blocks) >= len(was.body.Blocks) {
 		return nil, false

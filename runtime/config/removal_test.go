@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,5 +55,13 @@ func TestDeclares(t *testing.T) {
 		if d := cmp.Diff(want, Declares([]byte(src)), cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%q: %s", src, d)
 		}
+	}
+}
+
+// A file that no load reads takes nothing away.
+func TestTakenAwayByAFileOverTheLimit(t *testing.T) {
+	long := append([]byte("locals {}\n"), bytes.Repeat([]byte("# much to say\n"), 1<<19)...)
+	if _, ok := TakenAway([]byte("locals {}\ntool \"a\" {}\n"), long, nil); ok {
+		t.Error("it does")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,12 +131,19 @@ func (d *disk) list(dir string) ([]string, error) {
 	return files, err
 }
 
-// relist remembers what dir lists by now.
-func (d *disk) relist(dir string, files []string) []string {
+// remember remembers what dir lists by now.
+func (d *disk) remember(dir string, files []string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lists[dir] = files
 	return files
+}
+
+// known are the paths that were looked at.
+func (d *disk) known() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return sortedKeys(d.seen)
 }
 
 // listed gives what dir listed last; false if that was an error.
@@ -276,13 +284,17 @@ type view struct {
 	configDir string
 	told      told // what may differ from what was last seen
 
-	mu    sync.Mutex // guards below
-	files map[string]func() *file
-	lists map[string]func() ([]string, error)
+	mu     sync.Mutex // guards below
+	files  map[string]func() *file
+	lists  map[string]func() ([]string, error)
+	broken map[string]error // directories that cannot be listed, below those that can
 }
 
 func (d *disk) view(configDir string, t told) *view {
-	return &view{disk: d, configDir: configDir, told: t, files: map[string]func() *file{}, lists: map[string]func() ([]string, error){}}
+	return &view{
+		disk: d, configDir: configDir, told: t,
+		files: map[string]func() *file{}, lists: map[string]func() ([]string, error){}, broken: map[string]error{},
+	}
 }
 
 func (v *view) look(path string) *file {
@@ -297,6 +309,9 @@ func (v *view) look(path string) *file {
 }
 
 func (v *view) looker(path string) func() *file {
+	if err := v.broken[path]; err != nil {
+		return func() *file { return &file{err: err} }
+	}
 	if !v.told.all && !v.told.paths[path] {
 		if f, ok := v.disk.recall(path); ok {
 			return func() *file { return f }
@@ -323,7 +338,7 @@ func (v *view) list(dir string) ([]string, error) {
 func (v *view) listing(dir string) ([]string, error) {
 	was, ok := v.disk.listed(dir)
 	if v.told.all || !ok {
-		return v.disk.list(dir)
+		return v.relist(dir)
 	}
 	gone := map[string]bool{}
 	for path := range v.told.paths {
@@ -333,7 +348,7 @@ func (v *view) listing(dir string) ([]string, error) {
 		_, known := slices.BinarySearch(was, path)
 		absent := v.look(path).absent()
 		if !known && !absent && strings.HasSuffix(path, ".hcl") {
-			return v.disk.list(dir)
+			return v.relist(dir)
 		}
 		if known && absent {
 			gone[path] = true
@@ -342,7 +357,56 @@ func (v *view) listing(dir string) ([]string, error) {
 	if len(gone) == 0 {
 		return was, nil
 	}
-	return v.disk.relist(dir, slices.DeleteFunc(slices.Clone(was), func(path string) bool { return gone[path] })), nil
+	return v.disk.remember(dir, slices.DeleteFunc(slices.Clone(was), func(path string) bool { return gone[path] })), nil
+}
+
+// relist lists dir. A directory below it that cannot be listed is a file that cannot be
+// read, and takes nothing with it: it holds up itself alone, and what was seen in it
+// before is not deleted.
+func (v *view) relist(dir string) ([]string, error) {
+	files, err := v.disk.list(dir)
+	broken, err := brokenDirs(err)
+	if len(broken) == 0 || err != nil {
+		return files, err
+	}
+	v.mu.Lock()
+	maps.Copy(v.broken, broken)
+	v.mu.Unlock()
+	for _, path := range v.disk.known() {
+		if strings.HasSuffix(path, ".hcl") && underAny(path, sortedKeys(broken)) {
+			if f := v.look(path); f.err != nil && !f.absent() {
+				files = append(files, path)
+			}
+		}
+	}
+	files = slices.AppendSeq(files, maps.Keys(broken))
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// brokenDirs takes the errors of single directories out of that of a listing.
+func brokenDirs(err error) (broken map[string]error, rest error) {
+	broken = map[string]error{}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the parts are asked for, not one of them
+	if !ok {
+		return nil, err
+	}
+	for _, e := range joined.Unwrap() {
+		if d, ok := errors.AsType[*config.DirError](e); ok {
+			broken[d.Dir] = unlisted(d.Err)
+		} else {
+			rest = errors.Join(rest, e)
+		}
+	}
+	return broken, rest
+}
+
+// unlisted says of an entry that it is a directory, where a file was looked for.
+func unlisted(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("it is a directory that cannot be listed: %s", strings.TrimSuffix(err.Error(), ".")) //nolint:errorlint // it is no error of the file
 }
 
 // isDir says that path is a directory that was asked for.
