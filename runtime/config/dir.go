@@ -78,9 +78,10 @@ type DirError struct {
 	Err error
 }
 
+// Error gives the reason.
 func (e *DirError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap gives it too.
 func (e *DirError) Unwrap() error { return e.Err }
 
 // Files lists the *.hcl files below dir. Links to files and directories are followed; a

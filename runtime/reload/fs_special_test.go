@@ -168,7 +168,7 @@ func runAs(t *testing.T, user uint32) {
 	self, err := os.Executable()
 	must(t, err)
 	dir := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // the other user must get in
+	must(t, os.Chmod(filepath.Dir(dir), 0o755))
 	copied, tmp := filepath.Join(dir, "test"), filepath.Join(dir, "tmp")
 	copyProgram(t, self, copied)
 	must(t, os.Mkdir(tmp, 0o755))
@@ -186,7 +186,7 @@ func copyProgram(t *testing.T, from, to string) {
 	in, err := os.Open(from)
 	must(t, err)
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755) //nolint:gosec // it is run
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	must(t, err)
 	_, err = io.Copy(out, in)
 	must(t, err)

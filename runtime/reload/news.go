@@ -42,6 +42,13 @@ func (n *news) add(paths ...string) {
 	n.told.all = n.told.all || len(paths) == 0 || len(n.told.paths) > maxNews
 }
 
+// everything makes the next look one at all there is.
+func (n *news) everything() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told.all = true
+}
+
 // unwatched says, once, that directories may have to be watched that are not.
 func (n *news) unwatched() bool {
 	n.mu.Lock()

@@ -20,6 +20,9 @@ type place struct {
 	names map[string]bool
 	// named is what a tree's directory is called where it is read.
 	named []string
+	// self is the directory that the system watches for us under this path; nil: that is
+	// not certain.
+	self fs.FileInfo
 }
 
 // places are the directories whose entries decide what a configuration is read from,
@@ -59,6 +62,18 @@ func (p places) beyond(before places) bool {
 		}
 	}
 	return false
+}
+
+// moved gives the directories that are not any more where they were watched.
+func (p places) moved() []string {
+	var out []string
+	for dir, at := range p {
+		now, err := os.Stat(dir)
+		if err != nil || at.self == nil || !os.SameFile(now, at.self) {
+			out = append(out, dir)
+		}
+	}
+	return out
 }
 
 // path notes all that decides what path means: for each link on the way the

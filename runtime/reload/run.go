@@ -99,6 +99,7 @@ func (r *Reloader) watchingBy(what string) (before string) {
 func (r *Reloader) follow(ctx context.Context, w *watcher, trigger string) {
 	if r.news.unwatched() || trigger != TriggerFile {
 		r.sync(w)
+		r.news.everything()
 	}
 	for range maxSyncs {
 		before := r.candidates()
@@ -106,7 +107,7 @@ func (r *Reloader) follow(ctx context.Context, w *watcher, trigger string) {
 		if ctx.Err() != nil || r.candidates() == before || !r.sync(w) {
 			return
 		}
-		r.news.add()
+		r.news.everything()
 	}
 }
 

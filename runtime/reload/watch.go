@@ -37,6 +37,7 @@ func newWatcher(skip string) (*watcher, error) {
 // may have happened before. The error tells of directories that cannot be watched; the
 // others are.
 func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
+	w.leave()
 	s := survey{w: w, want: places{}, trees: map[string]bool{}}
 	for _, dir := range dirs {
 		s.want.path(dir)
@@ -47,8 +48,9 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 			s.want.path(file)
 		}
 	}
-	for dir := range s.want {
-		if err := w.add(dir); err != nil {
+	for dir, at := range s.want {
+		self, err := w.add(dir)
+		if at.self = self; err != nil {
 			s.failed = errors.Join(s.failed, err)
 			delete(s.want, dir)
 		}
@@ -63,6 +65,17 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 	grown = s.want.beyond(w.watched)
 	w.watched, w.vague = s.want, s.twice || s.failed != nil
 	return grown, s.failed
+}
+
+// leave gives up directories that are elsewhere now or gone. The system goes on telling of
+// one that moved, by the name it had: to watch it by another changes nothing before that.
+func (w *watcher) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, dir := range w.watched.moved() {
+		_ = w.fs.Remove(dir) // one that was deleted is not watched any more
+		delete(w.watched, dir)
+	}
 }
 
 // survey finds out what to watch.
@@ -86,7 +99,7 @@ func (s *survey) tree(dir, named string, seen map[string]bool) {
 		return
 	}
 	seen[real] = true
-	if err := s.w.add(real); err != nil {
+	if _, err := s.w.add(real); err != nil {
 		s.failed = errors.Join(s.failed, err)
 	}
 	s.want.declares(real, named)
@@ -114,14 +127,24 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// add watches a directory. Adding one again costs nothing, and moves the watch when
-// another directory stands at the path now.
-func (w *watcher) add(dir string) error {
-	err := w.fs.Add(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// add watches a directory and gives it, if it is certain that it is the one at the path.
+// Adding one again costs nothing.
+func (w *watcher) add(dir string) (self fs.FileInfo, err error) {
+	before, err := os.Stat(dir)
+	if err == nil {
+		err = w.fs.Add(dir)
 	}
-	return err
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	after, err := os.Stat(dir)
+	if err != nil || !os.SameFile(before, after) {
+		return nil, nil //nolint:nilerr,nilnil // it moved meanwhile, of which its parent tells
+	}
+	return before, nil
 }
 
 // pump adds to n what events say and signals out for each that matters, until ctx ends

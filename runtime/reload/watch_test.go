@@ -117,6 +117,8 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 		{"times only", func() error { return os.Chtimes(at("tools.d/a.hcl"), time.Now(), time.Unix(1, 0)) }, false},
 		{"new directory", func() error { return os.MkdirAll(at("tools.d/sub/deep"), 0o755) }, true},
 		{"write below it", func() error { return os.WriteFile(at("tools.d/sub/deep/c.hcl"), nil, 0o644) }, false},
+		{"a directory renamed", func() error { return os.Rename(at("tools.d/sub"), at("tools.d/other")) }, true},
+		{"write below it under its new name", func() error { return os.WriteFile(at("tools.d/other/deep/c.hcl"), []byte("x"), 0o644) }, false},
 		{"link to another directory", func() error {
 			if err := os.Symlink("v2", at("linked.tmp")); err != nil {
 				return err
