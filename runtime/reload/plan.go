@@ -57,37 +57,20 @@ type Use struct {
 	Sessions int `json:"sessions"` // that these belong to
 }
 
-// Input is a file the live generation was built from.
-type Input struct {
-	Path   string `json:"path"` // relative to the project, with slashes, where it is inside
-	Digest string `json:"sha256"`
-	Size   int64  `json:"size"` // bytes
-}
-
-// LiveInputs lists the files of the live generation by path, and its number.
-func (r *Reloader) LiveInputs() (number int64, inputs []Input) {
-	e := r.current().entry
-	if e == nil {
-		return 0, nil
+// Bodies gives the content of the live inputs by their digest, so that whoever plans with
+// other files need not send what is here. None of it may be changed.
+func (r *Reloader) Bodies() map[string][]byte {
+	l := r.current()
+	if l.config == nil {
+		return nil
 	}
-	for _, name := range sortedKeys(e.inputs) {
-		in := e.inputs[name]
-		inputs = append(inputs, Input{Path: name, Digest: in.Digest, Size: in.Size})
-	}
-	return e.number, inputs
-}
-
-// Body gives the content of a live input by its digest; fault.NotFound if there is none.
-// It must not be changed.
-func (r *Reloader) Body(digest string) ([]byte, error) {
-	if l := r.current(); l.config != nil {
-		for _, in := range l.config.Inputs {
-			if !in.Absent && in.Digest == digest {
-				return in.Content, nil
-			}
+	out := make(map[string][]byte, len(l.config.Inputs))
+	for _, in := range l.config.Inputs {
+		if !in.Absent {
+			out[in.Digest] = in.Content
 		}
 	}
-	return nil, fault.New(fault.NotFound, "no live input has the content %s", fault.Cut(digest, 64))
+	return out
 }
 
 // Plan says what would change if what is on disk were loaded, or, with files, if the

@@ -23,7 +23,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/late"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/model/script"
@@ -75,12 +74,7 @@ func (r *reloads) Plan(_ context.Context, files map[string][]byte) (reload.Plan,
 	return reload.Plan{Generation: r.outcome.Generation, Valid: true}, nil
 }
 
-func (r *reloads) Body(digest string) ([]byte, error) {
-	if b, ok := r.bodies[digest]; ok {
-		return b, nil
-	}
-	return nil, fault.New(fault.NotFound, "no such input")
-}
+func (r *reloads) Bodies() map[string][]byte { return r.bodies }
 
 func (r *reloads) Reload(_ context.Context, trigger string) (reload.Outcome, error) {
 	out := r.outcome

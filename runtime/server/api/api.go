@@ -38,8 +38,8 @@ type Reloader interface {
 	Apply(ctx context.Context, trigger, by string, e reload.Expect) (reload.Outcome, error)
 	// Plan is of the server's disk, or with files of those instead.
 	Plan(ctx context.Context, files map[string][]byte) (reload.Plan, error)
-	// Body gives the content of a live input by its digest; fault.NotFound if there is none.
-	Body(digest string) ([]byte, error)
+	// Bodies gives the content of the live inputs by their digest.
+	Bodies() map[string][]byte
 	Status() reload.Status
 }
 

@@ -84,6 +84,7 @@ func (h *handler) planned(inputs []PlannedFile) (map[string][]byte, error) {
 	if len(inputs) > maxPlanned {
 		return nil, fault.New(fault.TooLarge, "inputs: %d files are over the limit of %d", len(inputs), maxPlanned)
 	}
+	held := h.Reloader.Bodies()
 	files, missing := make(map[string][]byte, len(inputs)), []string{}
 	for i, in := range inputs {
 		if err := in.check(fmt.Sprintf("inputs[%d]", i)); err != nil {
@@ -94,7 +95,7 @@ func (h *handler) planned(inputs []PlannedFile) (map[string][]byte, error) {
 		}
 		content, ok := in.Content, in.Content != nil || in.SHA256 == digestOf(nil)
 		if !ok {
-			content, ok = h.held(in.SHA256)
+			content, ok = held[in.SHA256]
 		}
 		if !ok {
 			missing = append(missing, in.Path)
@@ -105,12 +106,6 @@ func (h *handler) planned(inputs []PlannedFile) (map[string][]byte, error) {
 		return nil, err
 	}
 	return files, lacking(missing)
-}
-
-// held is the content with a digest, if the server has it.
-func (h *handler) held(digest string) ([]byte, bool) {
-	content, err := h.Reloader.Body(digest)
-	return content, err == nil
 }
 
 // lacking is the error that lists what the server has no content of.
