@@ -317,6 +317,23 @@ func bindNow(t *testing.T, m enc.Module) *Tool {
 	return bind(t, open(t, Options{}), m.Bytes(), Spec{})
 }
 
+// refusing is a host whose calls may not run any more.
+type refusing struct{ tool.Host }
+
+func (refusing) Allowed() error { return fault.New(fault.Unavailable, "removed in generation 2") }
+
+// TestTakenAway: no guest begins for a call that was taken away while it waited for a slot.
+func TestTakenAway(t *testing.T) {
+	each(t, Spec{}, func(t *testing.T, tl *Tool) {
+		made := tl.Stats().Made
+		_, err := tl.Call(t.Context(), &tool.Call{ID: "c", Tool: "x", Arguments: []byte(`{"do":"echo","value":1}`), Host: refusing{}})
+		wantFault(t, err, fault.Unavailable, "removed in generation 2")
+		if n := tl.Stats().Made; n != made {
+			t.Errorf("%d instances were made", n-made)
+		}
+	})
+}
+
 func TestInputLimit(t *testing.T) {
 	each(t, Spec{Limits: Limits{Input: 100}}, func(t *testing.T, tl *Tool) {
 		if _, err := invoke(t.Context(), t, tl, `{"do":"echo","value":1}`); err != nil {

@@ -17,8 +17,8 @@
 // tool_refresh = "turn" keeps the generation of its first step to its end.
 //
 // Whatever is held, what the live generation took away is refused (see
-// [snapshot.Holder.Allows]), and a step is not begun for a key that the live generation
-// does not let use the agent.
+// [snapshot.Holder.Allows]), and a step is not begun for an agent that the live generation
+// does not have, nor for a key that it does not let use the agent.
 //
 // When the drain timeout of a held generation ends, what is under way on it is canceled
 // with that cause. A model call ends the turn with it: its text is told to clients

@@ -153,21 +153,26 @@ func TestToolRemovedBetweenOfferAndCall(t *testing.T) {
 }
 
 func TestAgentRemovedBetweenSteps(t *testing.T) {
-	w := newWorld(t)
-	w.tool("look", tool.Traits{}, open, func(context.Context, *tool.Call) (tool.Result, error) {
-		w.number++
-		w.holder.Swap(&snapshot.Snapshot{Number: w.number, Config: &config.Config{}}, 0)
-		return tool.Text("ok"), nil
-	})
-	w.replace = replies(calls("", "look"))
-	w.swap()
-	o, r := w.turn(agent.Turn{Input: user("go")})
-	if o.Status != run.Failed || o.Err.Kind != fault.Unavailable || !strings.Contains(o.Err.Message, "generation 2") {
-		t.Errorf("outcome = %+v, %v", o, o.Err)
-	}
-	wantOneResultEach(t, w.messages(r.Session))
-	if d := w.holder.Draining(); len(d) != 0 {
-		t.Errorf("generations are held: %+v", d)
+	for _, refresh := range []string{"step", "turn"} {
+		w := newWorld(t)
+		w.agent.ToolRefresh = refresh
+		w.tool("look", tool.Traits{}, open, func(context.Context, *tool.Call) (tool.Result, error) {
+			for range 2 {
+				w.number++
+				w.holder.Swap(&snapshot.Snapshot{Number: w.number, Config: &config.Config{}}, 0)
+			}
+			return tool.Text("ok"), nil
+		})
+		w.replace = replies(calls("", "look"))
+		w.swap()
+		o, r := w.turn(agent.Turn{Input: user("go")})
+		if o.Status != run.Failed || o.Err.Kind != fault.Unavailable || !strings.Contains(o.Err.Message, `agent "a" was removed in generation 2`) {
+			t.Errorf("%s: outcome = %+v, %v", refresh, o, o.Err)
+		}
+		wantOneResultEach(t, w.messages(r.Session))
+		if d := w.holder.Draining(); len(d) != 0 {
+			t.Errorf("%s: generations are held: %+v", refresh, d)
+		}
 	}
 }
 

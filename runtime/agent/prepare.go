@@ -25,6 +25,9 @@ type prepared struct {
 
 // prepare takes the generation of this iteration and decides its limits.
 func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
+	if err := t.o.Holder.AllowsAgent(t.Agent); err != nil {
+		return prepared{}, err
+	}
 	if err := t.authorize(); err != nil {
 		return prepared{}, err
 	}

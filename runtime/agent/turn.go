@@ -238,11 +238,7 @@ func (t *turn) agent() (*snapshot.Agent, *held, error) {
 // bounded is a context that also ends when the step's generation expires and, if wall
 // is set, when the turn's time is up.
 func (t *turn) bounded(ctx context.Context, h *held, wall time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stopWatch := context.AfterFunc(h.Expiry, func() {
-		cancel(context.Cause(h.Expiry))
-	})
-	end := func() { stopWatch(); cancel(nil) }
+	ctx, end := h.Bound(ctx)
 	if wall <= 0 {
 		return ctx, end
 	}

@@ -3,6 +3,7 @@ package provision
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -33,6 +34,48 @@ func TestDroppedWhileCompiling(t *testing.T) {
 	p.close(log)
 	if h, _ := p.health(); h != registry.Failed {
 		t.Errorf("health = %s", h)
+	}
+}
+
+// host says whether calls may still run.
+type host struct {
+	tool.Host
+	err error
+}
+
+func (h *host) Allowed() error { return h.err }
+
+// TestTakenAwayWhileCompiling: a call that waited for its module asks again before it runs.
+func TestTakenAwayWhileCompiling(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	wasm, err := wasmtools.Open(wasmtools.Options{CacheDir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &compiled{done: make(chan struct{})}
+	p := &pending{dropped: make(chan struct{}), done: make(chan struct{})}
+	go p.bind(c, wasmtools.Spec{Name: "x"}, log)
+	gone := &host{}
+	answers := make(chan error)
+	call := func(h *host) {
+		_, err := p.Call(t.Context(), &tool.Call{Tool: "x", Host: h})
+		answers <- err
+	}
+	go call(gone)
+	gone.err = fault.New(fault.Unavailable, "removed in generation 2")
+	c.module, c.err = wasm.Compile(t.Context(), moduletest.Module{Funcs: []moduletest.Func{{Export: "_start"}}, Pages: 1}.Bytes())
+	close(c.done)
+	if err := <-answers; !errors.Is(err, gone.err) {
+		t.Errorf("a call of a tool that is gone: %v", err)
+	}
+	go call(&host{})
+	if err := <-answers; err != nil {
+		t.Errorf("a call of a tool that is there: %v", err)
+	}
+	p.close(log)
+	c.module.Release()
+	if err := wasm.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -186,6 +186,61 @@ func TestHeldWhileAHandlerIsLeftBehind(t *testing.T) {
 	close(finish)
 }
 
+// TestDrainEndsACall: status names a call of the API that holds a generation, and the
+// drain timeout ends it.
+func TestDrainEndsACall(t *testing.T) {
+	for _, drain := range []time.Duration{0, time.Millisecond} {
+		w := newWorld(t)
+		inside, finish := make(chan struct{}), make(chan struct{})
+		w.tool("hang", `{"type":"object"}`, func(ctx context.Context, _ *tool.Call) (tool.Result, error) {
+			close(inside)
+			select {
+			case <-ctx.Done():
+				return tool.Result{}, ctx.Err()
+			case <-finish:
+				return tool.Text("ok"), nil
+			}
+		})
+		w.start()
+		answer := make(chan reply)
+		go func() { answer <- w.do("POST", "/api/tools/hang/call", `{}`) }()
+		<-inside
+		w.drain = drain
+		w.swap()
+		want := "generation 1 was replaced, and the time that runtime.drain_timeout gives it (1ms) ended"
+		if drain == 0 {
+			st := decode[api.Status](t, w.do("GET", "/api/status", "").want(t, 200))
+			if d := st.Draining; len(d) != 1 || d[0].Generation != 1 || d[0].Count != 1 || len(d[0].Holders) != 1 || d[0].Holders[0].Who != `call of tool "hang" by local` {
+				t.Errorf("draining: %+v", d)
+			}
+			want = `"ok"`
+			close(finish)
+		}
+		if got := (<-answer).want(t, 200); !strings.Contains(string(got.body), want) {
+			t.Errorf("answer: %s, want %s", got.body, want)
+		}
+	}
+}
+
+// TestTakenAwayFromACall: what the live generation took away is refused to a call of the API
+// that goes on.
+func TestTakenAwayFromACall(t *testing.T) {
+	w := newWorld(t)
+	w.tool("leaf", `{"type":"object"}`, func(context.Context, *tool.Call) (tool.Result, error) {
+		t.Error("the tool ran")
+		return tool.Result{}, nil
+	})
+	w.tool("top", `{"type":"object"}`, func(ctx context.Context, c *tool.Call) (tool.Result, error) {
+		delete(w.tools, "leaf")
+		w.swap()
+		return c.Host.Invoke(ctx, tool.Invocation{Tool: "leaf", Room: 1})
+	})
+	w.start()
+	if got := w.do("POST", "/api/tools/top/call", `{}`).want(t, 200); !strings.Contains(string(got.body), "was removed in generation 2") {
+		t.Errorf("answer: %s", got.body)
+	}
+}
+
 func TestResults(t *testing.T) {
 	w := newWorld(t)
 	text := strings.Repeat("0123456789", 20_000)

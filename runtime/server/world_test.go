@@ -104,6 +104,7 @@ type world struct {
 	agents map[string]*config.Agent
 	rules  []script.Rule
 	delay  time.Duration
+	drain  time.Duration // of the generation that a swap replaces
 	conf   config.Server
 	models map[string]model.Provider // by agent, instead of the script
 
@@ -237,7 +238,7 @@ func (w *world) swap() {
 		}
 		s.Agents[name] = &snapshot.Agent{Agent: ag, View: view, Model: m}
 	}
-	w.holder.Swap(s, 0)
+	w.holder.Swap(s, w.drain)
 }
 
 // start swaps and serves on a free port of loopback.

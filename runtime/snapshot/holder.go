@@ -82,6 +82,14 @@ func (l Lease) Retain(who string) (release func()) {
 	return u.release
 }
 
+// Bound is ctx, which also ends, with its cause, when the lease expires. end gives back
+// what that takes; call it before the lease is released.
+func (l Lease) Bound(ctx context.Context) (bounded context.Context, end func()) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.Expiry, func() { cancel(context.Cause(l.Expiry)) })
+	return bounded, func() { stop(); cancel(nil) }
+}
+
 // Draining describes a retired generation that is still held.
 type Draining struct {
 	Generation int64     `json:"generation"`

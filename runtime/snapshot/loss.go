@@ -152,6 +152,22 @@ func (h *Holder) Allows(agent string, t *registry.Tool) error {
 	return nil
 }
 
+// AllowsAgent says whether the live generation has the agent. The error is as that of
+// Allows, and so is the answer while nothing is live.
+func (h *Holder) AllowsAgent(agent string) error {
+	h.mu.Lock()
+	if h.live == nil {
+		h.mu.Unlock()
+		return nil
+	}
+	live, lost := h.live.snapshot, h.losses
+	h.mu.Unlock()
+	if live.Agents[agent] != nil {
+		return nil
+	}
+	return lost.goneAgent(live, agent)
+}
+
 // since is the generation that took something away: the live one if it is not known.
 func (l losses) since(live *Snapshot, k loss) int64 {
 	if n, ok := l[k]; ok {
@@ -162,13 +178,17 @@ func (l losses) since(live *Snapshot, k loss) int64 {
 
 func (l losses) gone(live *Snapshot, agent string, name tool.Name) error {
 	if agent != "" && live.Agents[agent] == nil {
-		return fault.New(fault.Unavailable, "agent %q was removed in generation %d: the call was not run", agent, l.since(live, loss{agent: agent}))
+		return l.goneAgent(live, agent)
 	}
 	if _, declared := live.tool("", name); declared {
 		return fault.New(fault.Unavailable, "the tool %q was taken from agent %q in generation %d: the call was not run; go on without it",
 			name, agent, l.since(live, loss{agent: agent, tool: name}))
 	}
 	return fault.New(fault.Unavailable, "the tool %q was removed in generation %d: the call was not run; go on without it", name, l.since(live, loss{tool: name}))
+}
+
+func (l losses) goneAgent(live *Snapshot, agent string) error {
+	return fault.New(fault.Unavailable, "agent %q was removed in generation %d: nothing more is run for it", agent, l.since(live, loss{agent: agent}))
 }
 
 func (l losses) narrowed(live *Snapshot, name tool.Name, missing []string) error {

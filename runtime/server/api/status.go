@@ -52,6 +52,8 @@ type Status struct {
 // Load is what is under way.
 type Load struct {
 	Runs int `json:"runs"`
+	// Waiting are turns that wait for their session or for runtime.max_runs.
+	Waiting int `json:"waiting"`
 }
 
 // AgentStatus is one agent with the model it uses.
@@ -89,7 +91,7 @@ func (h *handler) status(w http.ResponseWriter, r *http.Request) error {
 	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
 	waiting := unloaded(lease.Config.Paths.Project, st)
 	return route.WriteJSON(w, http.StatusOK, Status{
-		Version: h.Version, PID: os.Getpid(), Started: h.Started, Project: lease.Config.Paths.Project, Config: lease.Config.Paths.ConfigDir, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load()},
+		Version: h.Version, PID: os.Getpid(), Started: h.Started, Project: lease.Config.Paths.Project, Config: lease.Config.Paths.ConfigDir, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load(), h.Loop.Waiting()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
 		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config, waiting),
 	})

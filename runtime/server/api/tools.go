@@ -173,7 +173,9 @@ func (h *handler) callTool(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := newID("call")
-	out := h.Dispatch.Dispatch(r.Context(), dispatch.Request{
+	ctx, end := lease.Bound(r.Context())
+	defer end()
+	out := h.Dispatch.Dispatch(ctx, dispatch.Request{
 		View: view, Call: chat.Call{ID: id, Name: string(name), Arguments: arguments}, Agent: view.Agent(),
 		Step: id, Principal: p, Generation: lease.Number, Retain: lease.Retain,
 		Live: func(t *registry.Tool) error { return h.Holder.Allows(view.Agent(), t) },
