@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,5 +206,22 @@ func TestDigestsDependOnTheKey(t *testing.T) {
 	}
 	if _, err := generation.Of(nil, nil, nil, generation.Options{}); err == nil {
 		t.Error("a manifest was made without a key")
+	}
+}
+
+func TestNarrowingGainsNothing(t *testing.T) {
+	files := rich()
+	files["tools.d/csv.wasm"] = "bytes"
+	files["tools.d/guest.hcl"] = guest("csv", "grant \"http\" {\n hosts = [\"*.example.com\"]\n}\ngrant \"kv\" {\n namespace = \"notes\"\n mode = \"rw\"\n}")
+	p := newProject(t, files)
+	before := p.manifest(nil)
+	p.write("tools.d/guest.hcl", guest("csv", "grant \"http\" {\n hosts = [\"api.example.com\"]\n}\ngrant \"kv\" {\n namespace = \"notes\"\n}"))
+	after := p.manifest(before)
+	lost := []string{"http GET https://*.example.com", "kv rw notes"}
+	if c := generation.Compare(before, after).Changes[0]; len(c.Gained) > 0 || !slices.Equal(c.Lost, lost) {
+		t.Errorf("narrowed: gained %q, lost %q; want %q lost", c.Gained, c.Lost, lost)
+	}
+	if c := generation.Compare(after, before).Changes[0]; len(c.Lost) > 0 || !slices.Equal(c.Gained, lost) {
+		t.Errorf("widened: gained %q, lost %q; want %q gained", c.Gained, c.Lost, lost)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 // Action is what became of something.
@@ -41,7 +43,7 @@ type Change struct {
 	// Tokens and TokensBefore are of the definitions, see [Object].
 	Tokens       int `json:"tokens,omitempty"`
 	TokensBefore int `json:"tokens_before,omitempty"`
-	// Gained and Lost are capabilities.
+	// Gained and Lost are capabilities; one that a wider one covers is neither.
 	Gained []string `json:"gained,omitempty"`
 	Lost   []string `json:"lost,omitempty"`
 }
@@ -173,7 +175,7 @@ func whole(o *Object, a Action) Change {
 func between(was, is *Object) Change {
 	c := Change{
 		Object: is.ID, Action: Changed, Pos: is.Pos, Attrs: attrs(was.Attrs, is.Attrs), Definition: was.Definition != is.Definition,
-		Gained: without(is.Capabilities, was.Capabilities), Lost: without(was.Capabilities, is.Capabilities),
+		Gained: beyond(is.Capabilities, was.Capabilities), Lost: beyond(was.Capabilities, is.Capabilities),
 	}
 	if c.Definition {
 		c.Tokens, c.TokensBefore = is.Tokens, was.Tokens
@@ -215,7 +217,10 @@ func shown(a *Attr) *Attr {
 	return &out
 }
 
-// without gives what is in list and not in other; both are sorted.
+// beyond gives what list allows and other does not; both are sorted.
+func beyond(list, other []string) []string { return tool.Uncovered(other, without(list, other)) }
+
+// without gives what is in list and not in other.
 func without(list, other []string) []string {
 	var out []string
 	for _, s := range list {
