@@ -1,6 +1,10 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -25,30 +29,51 @@ type ExprSource struct {
 func SourceOf(e late.Expr) ExprSource {
 	switch e := e.(type) {
 	case *lateExpr:
-		return shown(e.text, e.source)
+		return e.made
 	case *lateTree:
-		return shown(e.text, e.digest())
+		return e.made
 	}
 	return ExprSource{Digest: e.Pos(), Sensitive: true}
 }
 
-// shown is a source; without a text, a sensitive one.
-func shown(text, digest string) ExprSource {
-	return ExprSource{Text: text, Digest: digest, Sensitive: text == ""}
-}
-
-// shownText is the text of an expression, "" if a secret may be written out in it.
-func (f *frame) shownText(expr hclsyntax.Expression) string {
-	secret := false
+// madeFrom is the source of an expression. Where the values it uses were declared does
+// not count, unlike in the keys of the cache.
+func (f *frame) madeFrom(expr hclsyntax.Expression) ExprSource {
+	s := ExprSource{Text: f.source(expr.Range())}
+	s.Digest = hashOf(s.Text, f.scope.usedValues(expr))
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, ok := n.(*hclsyntax.FunctionCallExpr)
-		secret = secret || ok && call.Name == "sensitive"
+		s.Sensitive = s.Sensitive || ok && call.Name == "sensitive"
 		return nil
 	})
-	if secret {
-		return ""
+	if s.Sensitive {
+		s.Text = ""
 	}
-	return f.source(expr.Range())
+	return s
+}
+
+// usedValues is a digest of the variables and locals that an expression names.
+func (s *scope) usedValues(expr hclsyntax.Expression) string {
+	h := sha256.New()
+	for _, t := range expr.Variables() {
+		root := t.RootName()
+		if root != "var" && root != "local" {
+			continue
+		}
+		table, names := s.table(root), []string(nil)
+		if name, one := stepName(t); one {
+			names = []string{name}
+		} else {
+			names = sortedKeys(table)
+		}
+		for _, name := range names {
+			if n := table[name]; n != nil {
+				fmt.Fprintf(h, "%s.%s=", root, name)
+				feedValue(h, n.value)
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // sensitiveTable says whether a map in v is sensitive as a whole, and so are its keys.

@@ -74,8 +74,8 @@ type lateExpr struct {
 	shape  *shape
 	pos    string
 	source string // text and the values it uses, hashed
-	text   string // see shownText
-	secret bool   // whether its values are sensitive
+	made   ExprSource
+	secret bool // whether its values are sensitive
 	prefix string
 	full   bool
 	ty     cty.Type // of its values, as far as it is known at load
@@ -253,14 +253,14 @@ func (f *frame) scripted(a *hclsyntax.Attribute, r *Rule) late.Expr {
 		f.errorf(a.Expr.Range(), "Invalid args", "This must be an object such as { city = match.city }, not %s.", plainType(tree))
 		return nil
 	}
-	return &lateTree{tree: tree, pos: string(f.pos(a.Expr.Range())), text: f.shownText(a.Expr)}
+	return &lateTree{tree: tree, pos: string(f.pos(a.Expr.Range())), made: f.madeFrom(a.Expr)}
 }
 
 // lateTree is an object or list, each of whose elements was judged alone.
 type lateTree struct {
 	tree any
 	pos  string
-	text string // see shownText
+	made ExprSource
 }
 
 // Pos is where the value stands.
@@ -400,7 +400,7 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 		return nil, false
 	}
 	e.source = hashOf(f.source(expr.Range()), f.scope.usedKey(expr))
-	e.text, e.secret = f.shownText(expr), v.ContainsMarked()
+	e.made, e.secret = f.madeFrom(expr), v.ContainsMarked()
 	e.prefix, e.full = knownPrefix(v)
 	e.ty = v.Type()
 	return e, true

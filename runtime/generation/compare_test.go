@@ -114,10 +114,19 @@ func TestGolden(t *testing.T) {
 }
 
 func TestWhatIsNoChange(t *testing.T) {
+	start := func() map[string]string {
+		files := rich()
+		files["tools.d/late.hcl"] = "locals {\n  host = \"https://a.example\"\n}\n"
+		files["tools.d/late2.hcl"] = "tool \"late\" {\n  description = \"d\"\n  handler \"native\" {\n    function = \"http.request\"\n    config = {\n      url = \"${local.host}/${call.id}\"\n    }\n  }\n}\n"
+		return files
+	}
 	for _, tt := range []struct {
 		name  string
 		alter func(files map[string]string)
 	}{
+		{"a local in another file", func(f map[string]string) {
+			f["tools.d/other.hcl"], f["tools.d/late.hcl"] = f["tools.d/late.hcl"], ""
+		}},
 		{"nothing", func(map[string]string) {}},
 		{"a comment and space before a block", func(f map[string]string) {
 			f["agents/main.hcl"] = "# a comment\n\n\n" + f["agents/main.hcl"]
@@ -136,9 +145,8 @@ func TestWhatIsNoChange(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newProject(t, rich())
+			p, files := newProject(t, start()), start()
 			before := p.manifest(nil)
-			files := rich()
 			tt.alter(files)
 			for name, text := range files {
 				p.write(name, text)
@@ -162,6 +170,9 @@ func TestWhatIsAChange(t *testing.T) {
 		{"the end of a long text", func(p *project) {
 			p.write("agents/prompt.md", strings.Repeat("x", 4000)+"b")
 		}, "agent.main instructions"},
+		{"a local that an expression uses", func(p *project) {
+			p.write("tools.d/late.hcl", "locals {\n  item = \"b\"\n}\n")
+		}, "tool.late handler.config.url"},
 		{"the content of a module", func(p *project) { p.write("tools.d/csv.wasm", "other") }, "tool.csv handler.module.sha256"},
 		{"a removed attribute", func(p *project) {
 			p.write("tools.d/guest.hcl", guest("csv", ""))
@@ -171,6 +182,8 @@ func TestWhatIsAChange(t *testing.T) {
 			files := rich()
 			files["agents/prompt.md"] = strings.Repeat("x", 4000) + "a"
 			files["tools.d/guest.hcl"], files["tools.d/csv.wasm"] = guest("csv", `grant "progress" {}`), "bytes"
+			files["tools.d/late.hcl"] = "locals {\n  item = \"a\"\n}\n"
+			files["tools.d/late2.hcl"] = "tool \"late\" {\n  description = \"d\"\n  handler \"native\" {\n    function = \"http.request\"\n    config = {\n      url = \"https://a.example/${local.item}/${call.id}\"\n    }\n  }\n}\n"
 			p := newProject(t, files)
 			before := p.manifest(nil)
 			tt.alter(p)
