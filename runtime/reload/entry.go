@@ -28,6 +28,7 @@ type entry struct {
 	inputs   map[string]store.GenerationInput
 	manifest *generation.Manifest
 	meta     json.RawMessage // of one that was read from the history
+	damage   error           // what cannot be read of one, if anything
 
 	trigger, owner string
 	prepared       time.Time // when it was first about to be recorded
@@ -121,8 +122,24 @@ func (e *entry) content(name string) []byte {
 // same says that two entries are one generation: equal inputs that came to equal objects.
 // What the environment or a variable changed shows in the objects.
 func (e *entry) same(o *entry) bool {
-	return e.digest == o.digest && maps.EqualFunc(e.manifest.Objects, o.manifest.Objects,
+	return e.damage == nil && e.digest == o.digest && maps.EqualFunc(e.manifest.Objects, o.manifest.Objects,
 		func(a, b *generation.Object) bool { return a.Digest == b.Digest })
+}
+
+// lacking is e if the content of some of its inputs is lost: they differ from everything,
+// so that they are recorded anew.
+func (e *entry) lacking(lost map[string]error) *entry {
+	if len(lost) == 0 {
+		return e
+	}
+	out := *e
+	out.inputs = maps.Clone(e.inputs)
+	for name, err := range lost {
+		in := out.inputs[name]
+		in.Digest, out.damage = "", err
+		out.inputs[name] = in
+	}
+	return &out
 }
 
 // changedInputs are the inputs that e has and from has not or has otherwise, and those

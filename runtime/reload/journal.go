@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -70,53 +71,65 @@ func (j *journal) open(ctx context.Context) error {
 		return fmt.Errorf("reading the history of generations: %w", err)
 	}
 	last, highest, err := j.o.History.LastGeneration(ctx)
-	if err != nil && fault.KindOf(err) != fault.NotFound {
+	if j.used = highest; unreadable(err) && highest == 0 {
 		return fmt.Errorf("reading the history of generations: %w", err)
 	}
-	j.used = highest
-	if err == nil {
-		if j.last, err = j.read(ctx, last); err != nil {
-			return fmt.Errorf("reading generation %d of the history: %w", last.Number, err)
-		}
-		j.good = last.Number
+	if j.last, err = j.read(ctx, last, err); err != nil {
+		return fmt.Errorf("reading generation %d of the history: %w", last.Number, err)
 	}
-	switch pending, err := j.o.History.PendingGeneration(ctx); {
-	case err == nil:
-		if j.pending, err = j.read(ctx, pending); err != nil {
-			return fmt.Errorf("reading generation %d of the history: %w", pending.Number, err)
-		}
-	case fault.KindOf(err) != fault.NotFound:
-		return fmt.Errorf("reading the history of generations: %w", err)
+	j.good = j.last.number
+	pending, err := j.o.History.PendingGeneration(ctx)
+	if pending.Number == 0 && fault.KindOf(err) == fault.NotFound {
+		return nil
+	}
+	if j.pending, err = j.read(ctx, pending, err); err != nil {
+		return fmt.Errorf("reading the prepared generation of the history: %w", err)
 	}
 	return nil
 }
 
-// read gives an entry of the history, without the content of its inputs.
-func (j *journal) read(ctx context.Context, g store.Generation) (*entry, error) {
+// unreadable says that there is something in the history and it cannot be read.
+func unreadable(err error) bool { return err != nil && fault.KindOf(err) != fault.NotFound }
+
+// read gives an entry of the history, without the content of its inputs; err is that of
+// reading its row. What is damaged of it is told, and left out: it is recorded anew with
+// the next generation. The error is that the database does not answer.
+func (j *journal) read(ctx context.Context, g store.Generation, err error) (*entry, error) {
 	e := nothing()
 	e.number, e.digest, e.trigger, e.owner, e.since, e.meta = g.Number, g.Inputs, g.Trigger, g.Owner, g.Live, g.Meta
-	inputs, err := j.o.History.GenerationInputs(ctx, g.Number)
-	if err != nil {
+	if g.Number > 0 {
+		inputs, ierr := j.o.History.GenerationInputs(ctx, g.Number)
+		for _, in := range inputs {
+			e.inputs[in.Path] = in
+		}
+		if ierr != nil {
+			e.meta = nil
+		}
+		objects, oerr := j.o.History.GenerationObjects(ctx, g.Number)
+		for _, o := range objects {
+			e.manifest.Objects[o.ID] = objectOf(o)
+		}
+		err = cmp.Or(err, ierr, oerr)
+	}
+	switch kind := fault.KindOf(err); {
+	case err == nil || kind == fault.NotFound && g.Number == 0:
+		return e, nil
+	case kind != fault.Internal || ctx.Err() != nil:
 		return nil, err
 	}
-	for _, in := range inputs {
-		e.inputs[in.Path] = in
-	}
-	objects, err := j.o.History.GenerationObjects(ctx, g.Number)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range objects {
-		e.manifest.Objects[o.ID] = objectOf(o)
-	}
+	j.o.Log.Error("a generation of the history is damaged", "generation", g.Number, "err", err)
+	e.damage = err
 	return e, nil
 }
 
 // objectOf decodes an object of the history. What another version wrote in another form
-// still has its name and its digest.
+// still has its name and its digest; what is damaged has only its name, so that it
+// differs from everything.
 func objectOf(row store.GenerationObject) *generation.Object {
 	var o generation.Object
-	if err := json.Unmarshal(row.Body, &o); err != nil {
+	if row.Body == nil {
+		row.Digest = ""
+	} else if err := json.Unmarshal(row.Body, &o); err != nil {
 		o = generation.Object{}
 	}
 	o.ID, o.Digest = row.ID, row.Digest

@@ -24,7 +24,7 @@ import (
 // without a snapshot. The error says why it cannot stand in.
 func (r *Reloader) lastGood(ctx context.Context) (*live, error) {
 	e := r.journal.last
-	if e.number == 0 {
+	if e.number == 0 && e.damage == nil {
 		return nil, fault.New(fault.NotFound, "no generation is recorded as having been live")
 	}
 	src, err := r.recordOf(ctx, e)
@@ -37,6 +37,7 @@ func (r *Reloader) lastGood(ctx context.Context) (*live, error) {
 	o.Generation, o.LeftOut = e.number, true
 	cfg, diags := r.o.load(ctx, src, o)
 	if diags.HasErrors() {
+		r.journal.last = e.lacking(src.lost)
 		return nil, fault.New(fault.Invalid, "generation %d does not load any more: %s", e.number, brief(errorsOf(diags)))
 	}
 	return &live{config: cfg, lists: src.lists, links: src.links, entry: e}, nil
@@ -69,19 +70,23 @@ type recorded struct {
 	dirs    map[string][]string              // what each directory listed
 	to      map[string]string                // what paths resolved to, where that is another place
 
-	mu    sync.Mutex // guards below: what was asked for
+	mu    sync.Mutex       // guards below: what was asked for
+	lost  map[string]error // what of it cannot be read, by name
 	lists map[string][]string
 	links map[string]string
 }
 
 func (r *Reloader) recordOf(ctx context.Context, e *entry) (*recorded, error) {
 	var m meta
+	if e.meta == nil && e.damage != nil {
+		return nil, e.damage
+	}
 	if err := json.Unmarshal(e.meta, &m); err != nil {
 		return nil, fmt.Errorf("decoding what it listed: %w", err)
 	}
 	s := &recorded{
 		ctx: ctx, r: r, project: r.o.Load.Paths.Project, inputs: map[string]store.GenerationInput{}, dirs: map[string][]string{},
-		to: map[string]string{}, lists: map[string][]string{}, links: map[string]string{},
+		to: map[string]string{}, lost: map[string]error{}, lists: map[string][]string{}, links: map[string]string{},
 	}
 	var err error
 	if s.real, err = r.disk.source.Resolve(s.project); err != nil {
@@ -123,6 +128,9 @@ func (s *recorded) ReadFile(path string) ([]byte, error) {
 	}
 	content, err := s.body(in)
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lost[in.Path] = err
 		return nil, fmt.Errorf("it is kept, and cannot be read: %w", err)
 	}
 	return content, nil

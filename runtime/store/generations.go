@@ -104,7 +104,8 @@ type Generations interface {
 	ListGenerations(ctx context.Context, before int64, limit int) ([]Generation, error)
 	// GenerationInputs is the whole set of inputs of a generation, by path, without bodies.
 	GenerationInputs(ctx context.Context, number int64) ([]GenerationInput, error)
-	// GenerationObjects is the whole set of objects of a generation, by ID.
+	// GenerationObjects is the whole set of objects of a generation, by ID. Those that are
+	// damaged are given without Body, with fault.Internal.
 	GenerationObjects(ctx context.Context, number int64) ([]GenerationObject, error)
 	// GenerationBody is the text with a digest, verified; damage is fault.Internal.
 	GenerationBody(ctx context.Context, digest string) ([]byte, error)

@@ -242,9 +242,14 @@ func TestDamagedHistory(t *testing.T) {
 			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "damaged") {
 				t.Errorf("%s: body: %v", name, err)
 			}
-			_, err = d.GenerationObjects(t.Context(), 1)
+			objects, err := d.GenerationObjects(t.Context(), 1)
 			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "damaged") {
 				t.Errorf("%s: objects: %v", name, err)
+			}
+			for _, o := range objects {
+				if o.ID == "" || o.Digest == "" || o.Body != nil {
+					t.Errorf("%s: got the object %+v", name, o)
+				}
 			}
 			recordText(t, d, 2, text)
 			if got, err := d.GenerationBody(t.Context(), digestOf(text)); err != nil || !bytes.Equal(got, text) {

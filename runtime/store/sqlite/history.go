@@ -109,6 +109,7 @@ func (r *reads) GenerationInputs(ctx context.Context, number int64) (list []stor
 
 // GenerationObjects implements store.Generations.
 func (r *reads) GenerationObjects(ctx context.Context, number int64) (list []store.GenerationObject, err error) {
+	var damage error
 	err = r.set(ctx, number, `SELECT coalesce(id, ''), coalesce(digest, ''), coalesce(packed, 0), body
 		FROM generations LEFT JOIN generation_objects ON from_gen <= number AND (to_gen IS NULL OR to_gen > number)
 		WHERE number = ? ORDER BY id`, func(rows *sql.Rows) error {
@@ -119,7 +120,8 @@ func (r *reads) GenerationObjects(ctx context.Context, number int64) (list []sto
 			return err
 		}
 		if o.Body, err = unpack(body, packed); err != nil || !json.Valid(o.Body) {
-			return fault.Wrap(fault.Internal, err, "the object %q of generation %d is damaged", o.ID, number)
+			damage = fault.Wrap(fault.Internal, err, "the object %q of generation %d is damaged", o.ID, number)
+			o.Body = nil
 		}
 		list = append(list, o)
 		return nil
@@ -127,7 +129,7 @@ func (r *reads) GenerationObjects(ctx context.Context, number int64) (list []sto
 	if err != nil {
 		return nil, err
 	}
-	return list, nil
+	return list, damage
 }
 
 // set reads what is in a generation: one row each, or one that is empty. It is one

@@ -1,0 +1,95 @@
+package reload
+
+import (
+	"database/sql"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hermes-runtime/hermes/runtime/fault"
+)
+
+// tamper changes the database behind the back of whoever has it open.
+func (s *state) tamper(statement string) {
+	s.t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(s.dir, "hermes.db"))
+	must(s.t, err)
+	_, err = db.ExecContext(s.t.Context(), statement)
+	must(s.t, err)
+	must(s.t, db.Close())
+}
+
+// damages are what can have happened to the record of the last generation.
+var damages = map[string]string{
+	"what it listed": "UPDATE generation_bodies SET body = x'00' WHERE digest IN (SELECT meta FROM generations)",
+	"it is gone":     "DELETE FROM generation_bodies WHERE digest IN (SELECT meta FROM generations)",
+	"an object":      "UPDATE generation_objects SET body = x'00' WHERE id = 'tool.a'",
+	"all objects":    "UPDATE generation_objects SET packed = 1 - packed",
+}
+
+// What is damaged of the record keeps no start from going live: it is told, numbers go on
+// above those that were used, and what is live is recorded anew.
+func TestAStartOnADamagedRecordRecordsAnew(t *testing.T) {
+	for name, statement := range damages {
+		t.Run(name, func(t *testing.T) {
+			p, st := good(t)
+			st.tamper(statement)
+			p, out := st.again(p)
+			diff(t, []any{out.Generation, out.Result, p.r.Status().Unrecorded}, []any{int64(2), Swapped, ""})
+			st.holds(p)
+			diff(t, st.rows(), []string{"1<0 start operator", "2<1 start operator"})
+			if log := p.log.String(); !strings.Contains(log, "damaged") {
+				t.Errorf("the log does not say so:\n%s", log)
+			}
+			p.write("tools.d/a.hcl", "tool \"a\" {")
+			p = st.restart(p)
+			diff(t, slices.Collect(maps.Keys(p.stale(p.lenient()))), []string{"tools.d/a.hcl"})
+			diff(t, p.offered()["a"], "One.")
+			st.holds(p)
+		})
+	}
+}
+
+// The record of a generation that was prepared and never confirmed may be damaged too.
+func TestAStartOnADamagedRecordOfWhatWasPrepared(t *testing.T) {
+	for name, statement := range damages {
+		t.Run(name, func(t *testing.T) {
+			st := newState(t)
+			p := crashed(t, st)
+			st.tamper(statement)
+			p, out := st.again(p)
+			diff(t, out.Generation, int64(3))
+			st.holds(p)
+		})
+	}
+}
+
+// A lenient start says what it cannot read.
+func TestALenientStartOnADamagedRecord(t *testing.T) {
+	for name, statement := range map[string]string{
+		"what it listed": damages["what it listed"],
+		"a text":         "UPDATE generation_bodies SET body = x'00' WHERE digest NOT IN (SELECT meta FROM generations)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, st := good(t)
+			st.tamper(statement)
+			p.write("tools.d/a.hcl", "tool \"a\" {")
+			p = st.restart(p)
+			out := p.lenient()
+			diff(t, []any{out.Generation, p.names()}, []any{int64(2), []string{"b", "noop"}})
+			if log := p.log.String(); !strings.Contains(log, "no last good generation stands in") || !strings.Contains(log, "is damaged") {
+				t.Errorf("the log does not say why:\n%s", log)
+			}
+			st.holds(p)
+			p.write("agents/main.hcl", mainHCL+typo)
+			st.tamper(statement)
+			p = st.restart(p)
+			_, err := p.r.Start(t.Context(), true)
+			if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "is damaged") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
