@@ -454,4 +454,3 @@ func postReload(t *testing.T, base string) int64 {
 	}
 	return out.Generation
 }
-
