@@ -74,6 +74,10 @@ type Provisioner struct {
 	models   *pool[*client]
 	// frozen are the registry's tools of the last build, by declaration.
 	frozen map[*config.Tool]frozen
+	// registry and views are of the last build, from which the next takes over how names
+	// resolve.
+	registry *registry.Registry
+	views    map[string]*registry.View
 
 	mu    sync.Mutex              // guards inUse, and that it agrees with the cache of checks
 	inUse map[*build][]check.Spec // the checks of every generation that is not closed
@@ -124,18 +128,34 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 	if b.diags.HasErrors() {
 		return nil, b.diags
 	}
-	reg := registry.Seal(tools, sets(cfg), p.o.Checks, absent(cfg)...)
+	reg := b.seal(tools)
 	agents := b.agents(reg, models)
 	if b.diags.HasErrors() {
 		return nil, b.diags
 	}
-	p.frozen = b.frozen
+	p.frozen, p.registry, p.views = b.frozen, reg, viewsOf(agents)
 	b.keepChecks()
 	built = true
 	return &snapshot.Snapshot{
 		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
 		Registry: reg, Agents: agents, Models: models, Sharing: b.sharing, Close: b.release,
 	}, b.diags
+}
+
+// seal makes the registry, like the one before where it can be.
+func (b *build) seal(tools []*registry.Tool) *registry.Registry {
+	if b.registry == nil {
+		return registry.Seal(tools, sets(b.cfg), b.o.Checks, absent(b.cfg)...)
+	}
+	return b.registry.Next(tools, sets(b.cfg), absent(b.cfg)...)
+}
+
+func viewsOf(agents map[string]*snapshot.Agent) map[string]*registry.View {
+	out := make(map[string]*registry.View, len(agents))
+	for name, a := range agents {
+		out[name] = a.View
+	}
+	return out
 }
 
 // openWasm opens the runtime of modules for the first build.
@@ -297,7 +317,7 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 	out := make(map[string]*snapshot.Agent, len(b.cfg.Agents))
 	for _, name := range slices.Sorted(maps.Keys(b.cfg.Agents)) {
 		a := b.cfg.Agents[name]
-		view, err := reg.View(registry.ViewSpec{
+		view, err := reg.ViewAfter(b.views[name], registry.ViewSpec{
 			Agent: name, Pos: string(a.Pos), Toolsets: a.Toolsets, Tools: a.Tools,
 			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a), At: places(b.cfg.Paths.Project, a.Decl),
 		})
@@ -354,11 +374,20 @@ func InputsDigest(cfg *config.Config) string {
 // InputName is what an input is known by beyond this machine: with slashes and relative
 // to the project where it is inside, else its path.
 func InputName(path, project string) string {
+	if rest, ok := strings.CutPrefix(path, project+"/"); ok && filepath.Separator == '/' && plainly(rest) {
+		return rest
+	}
 	rel, err := filepath.Rel(project, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 		return filepath.ToSlash(path)
 	}
 	return filepath.ToSlash(rel)
+}
+
+// plainly says that a relative path is as short as it can be and has no name that begins
+// with a dot: most have none, and need not be taken apart.
+func plainly(path string) bool {
+	return path != "" && path[0] != '.' && path[0] != '/' && path[len(path)-1] != '/' && !strings.Contains(path, "//") && !strings.Contains(path, "/.")
 }
 
 // report adds an error about a declaration, at one of its attributes ("" is the

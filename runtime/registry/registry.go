@@ -19,6 +19,7 @@ package registry
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/hermes-runtime/hermes/runtime/check"
@@ -106,23 +107,56 @@ type Registry struct {
 // Seal freezes tools and sets into a registry. Names are unique; the caller has
 // linked them. What it is told to be absent only explanations mention.
 func Seal(tools []*Tool, sets []Set, checker Checker, absent ...Absence) *Registry {
-	r := &Registry{tools: make(map[tool.Name]*Tool, len(tools)), sets: make(map[string]Set, len(sets)), checker: checker, absent: map[tool.Name][]Reason{}}
+	return (&Registry{checker: checker}).Next(tools, sets, absent...)
+}
+
+// Next is Seal for the registry that follows r. Where the same tools have the same homes
+// and the sets are declared alike, how names resolve is taken over from r.
+func (r *Registry) Next(tools []*Tool, sets []Set, absent ...Absence) *Registry {
+	before, checker := r, r.checker
+	r = &Registry{tools: make(map[tool.Name]*Tool, len(tools)), sets: make(map[string]Set, len(sets)), checker: checker, absent: map[tool.Name][]Reason{}}
 	for _, a := range absent {
 		r.absent[a.Tool] = append(r.absent[a.Tool], a.Reason)
 	}
-	home := make(map[tool.Name]string, len(tools))
 	for _, t := range tools {
 		r.tools[t.Name] = t
+	}
+	for _, s := range sets {
+		r.sets[s.Name] = s
+	}
+	if r.resolvesAs(before) {
+		r.names, r.index = before.names, before.index
+		return r
+	}
+	home := make(map[tool.Name]string, len(tools))
+	for _, t := range tools {
 		home[t.Name] = t.Toolset
 	}
 	decls := make([]toolset.Decl, 0, len(sets))
 	for _, s := range sets {
-		r.sets[s.Name] = s
 		decls = append(decls, s.Decl)
 	}
 	r.names = slices.Sorted(maps.Keys(r.tools))
 	r.index = toolset.NewIndex(decls, home)
 	return r
+}
+
+// resolvesAs says that every name stands for the same tools as in o.
+func (r *Registry) resolvesAs(o *Registry) bool {
+	if o.index == nil || len(r.tools) != len(o.tools) || len(r.sets) != len(o.sets) {
+		return false
+	}
+	for name, t := range r.tools {
+		if was := o.tools[name]; was != t && (was == nil || was.Toolset != t.Toolset) {
+			return false
+		}
+	}
+	for name, s := range r.sets {
+		if was, ok := o.sets[name]; !ok || !reflect.DeepEqual(was.Decl, s.Decl) {
+			return false
+		}
+	}
+	return true
 }
 
 // Names are all tools, sorted; do not modify.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -104,6 +105,50 @@ func (r *Registry) View(spec ViewSpec) (*View, error) {
 	}
 	v := &View{registry: r, spec: spec, position: make(map[tool.Name]int, len(given))}
 	return v, v.fill(given)
+}
+
+// ViewAfter is View for an agent whose view of an earlier registry is known; nil: it is
+// not. What resolves alike is taken over, and only tools that are not the same are
+// rendered.
+func (r *Registry) ViewAfter(before *View, spec ViewSpec) (*View, error) {
+	if before == nil || before.registry.index != r.index || !before.spec.same(spec) || !r.checksAs(before.registry) {
+		return r.View(spec)
+	}
+	v := &View{registry: r, spec: spec, members: slices.Clone(before.members), position: before.position, probes: before.probes}
+	scope, probes := late.NewScope(spec.Vars), false
+	for i := range v.members {
+		m := &v.members[i]
+		was, t := m.tool, r.tools[m.tool.Name]
+		if was == t {
+			continue
+		}
+		def, err := t.define(scope)
+		if err != nil {
+			return v, &DescriptionError{Tool: t.Name, Err: err}
+		}
+		m.tool, m.def = t, def
+		probes = probes || len(was.Checks) > 0 || len(t.Checks) > 0
+	}
+	if probes {
+		v.probes = v.distinctChecks()
+	}
+	return v, nil
+}
+
+// same says that the agent is given and denied the same, wherever that is declared.
+func (s ViewSpec) same(o ViewSpec) bool {
+	return s.Agent == o.Agent && slices.Equal(s.Toolsets, o.Toolsets) && slices.Equal(s.Tools, o.Tools) &&
+		slices.Equal(s.DisabledToolsets, o.DisabledToolsets) && slices.Equal(s.DisabledTools, o.DisabledTools) && reflect.DeepEqual(s.Vars, o.Vars)
+}
+
+// checksAs says that the sets have the same checks.
+func (r *Registry) checksAs(o *Registry) bool {
+	for name, s := range r.sets {
+		if !reflect.DeepEqual(s.Checks, o.sets[name].Checks) {
+			return false
+		}
+	}
+	return true
 }
 
 func (v *View) fill(given map[tool.Name][]way) error {

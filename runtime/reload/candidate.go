@@ -260,6 +260,9 @@ func underAny(path string, dirs []string) bool {
 
 // under says that path stands below dir, as named.
 func under(path, dir string) bool {
+	if len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == filepath.Separator && !strings.Contains(path[len(dir):], "/.") {
+		return true // most paths; the rest have to be taken apart
+	}
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != "." && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }

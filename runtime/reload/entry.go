@@ -146,8 +146,7 @@ func (e *entry) lacking(lost map[string]error) *entry {
 // that it has no more.
 func (e *entry) changedInputs(from *entry) []store.GenerationInput {
 	var out []store.GenerationInput
-	for _, name := range sortedKeys(e.inputs) {
-		in := e.inputs[name]
+	for name, in := range e.inputs {
 		if was, ok := from.inputs[name]; ok && was.Digest == in.Digest {
 			continue
 		}
@@ -156,11 +155,12 @@ func (e *entry) changedInputs(from *entry) []store.GenerationInput {
 		}
 		out = append(out, in)
 	}
-	for _, name := range sortedKeys(from.inputs) {
+	for name := range from.inputs {
 		if _, ok := e.inputs[name]; !ok {
 			out = append(out, store.GenerationInput{Path: name, Removed: true})
 		}
 	}
+	slices.SortFunc(out, func(a, b store.GenerationInput) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
@@ -168,8 +168,8 @@ func (e *entry) changedInputs(from *entry) []store.GenerationInput {
 // since the history says where.
 func (e *entry) changedObjects(from *entry) ([]store.GenerationObject, error) {
 	var out []store.GenerationObject
-	for _, id := range sortedKeys(e.manifest.Objects) {
-		o, was := e.manifest.Objects[id], from.manifest.Objects[id]
+	for id, o := range e.manifest.Objects {
+		was := from.manifest.Objects[id]
 		if o == was || was != nil && was.Digest == o.Digest && was.Pos == o.Pos {
 			continue
 		}
@@ -179,11 +179,12 @@ func (e *entry) changedObjects(from *entry) ([]store.GenerationObject, error) {
 		}
 		out = append(out, store.GenerationObject{ID: id, Digest: o.Digest, Body: body})
 	}
-	for _, id := range sortedKeys(from.manifest.Objects) {
+	for id := range from.manifest.Objects {
 		if e.manifest.Objects[id] == nil {
 			out = append(out, store.GenerationObject{ID: id, Removed: true})
 		}
 	}
+	slices.SortFunc(out, func(a, b store.GenerationObject) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
