@@ -74,7 +74,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	y := newTally()
 
 	work(t, sys, base, w, y, form, func(context.Context) { time.Sleep(form.over / 10) }) // what is made once is made
-	before := quiesce(t, sys, w)
+	before, idle := quiesce(t, sys, w), takeSample(0)
 	log := &sampler{}
 	work(t, sys, base, w, y, form, func(ctx context.Context) {
 		samples := log.during(ctx, form.over)
@@ -96,7 +96,8 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	after := quiesce(t, sys, w)
 	y.report(t)
-	t.Logf("edits %v; generation %d; before %+v; after %+v", e.counts, out.Generation, before, after)
+	t.Logf("edits %v; generation %d", e.counts, out.Generation)
+	t.Logf("before %+v, memory %v; after %+v, memory %v", before, idle, after, takeSample(form.over))
 	if diff := cmp.Diff(definitionsOf(t, sys), freshDefinitions(t, w)); diff != "" {
 		t.Errorf("live and a fresh load differ (-live +fresh):\n%s", diff)
 	}
@@ -290,8 +291,19 @@ func (l *sampler) during(ctx context.Context, over time.Duration) <-chan struct{
 	return done
 }
 
+// takeSample collects, and gives the least of some readings: the runs under way take and
+// give back some of it all the time.
 func takeSample(at time.Duration) sample {
-	goruntime.GC()
+	least := readMemory(at)
+	for range 4 {
+		time.Sleep(100 * time.Millisecond)
+		s := readMemory(at)
+		least.heap, least.resident = min(least.heap, s.heap), min(least.resident, s.resident)
+	}
+	return least
+}
+
+func readMemory(at time.Duration) sample {
 	debug.FreeOSMemory()
 	var m goruntime.MemStats
 	goruntime.ReadMemStats(&m)
@@ -307,11 +319,16 @@ func takeSample(at time.Duration) sample {
 	return s
 }
 
+// String shows a sample.
+func (s sample) String() string {
+	return fmt.Sprintf("%.0fs %.1f/%.1f", s.at.Seconds(), s.heap, s.resident)
+}
+
 // judge bounds how fast memory grows, where there was time to see it.
 func (l *sampler) judge(t *testing.T) {
 	t.Helper()
 	heap, resident := slope(l.samples, func(s sample) float64 { return s.heap }), slope(l.samples, func(s sample) float64 { return s.resident })
-	t.Logf("memory over the last third: heap %+.2f MiB a minute, resident %+.2f MiB a minute; %v", heap, resident, l.samples)
+	t.Logf("memory over the last third: heap %+.2f MiB a minute, resident %+.2f MiB a minute; %s", heap, resident, l.samples)
 	if len(l.samples) < 10 || l.samples[9].at-l.samples[0].at < 30*time.Second {
 		return
 	}
