@@ -24,8 +24,12 @@ func (s *System) openMetrics() error {
 }
 
 // observe counts a reload.
-func (s *System) observe(o reload.Outcome) {
-	s.metrics.Reload(telemetry.Reload{Trigger: o.Trigger, Result: string(o.Result), Took: o.Duration})
+func (s *System) observe(o reload.Outcome, took map[reload.Phase]time.Duration) {
+	phases := make(map[string]time.Duration, len(took))
+	for phase, d := range took {
+		phases[string(phase)] = d
+	}
+	s.metrics.Reload(telemetry.Reload{Trigger: o.Trigger, Result: string(o.Result), Took: o.Duration, Phases: phases})
 }
 
 // reading is what the gauges show: what the parts say of themselves now.
@@ -34,6 +38,7 @@ func (s *System) reading() telemetry.Reading {
 	return telemetry.Reading{
 		Generation: telemetry.Generation{
 			Number: st.Generation, Live: st.Since, Inputs: st.Inputs, Pending: len(st.Pending), RestartOnly: len(st.RestartOnly),
+			LastGood: st.LastGood, Unrecorded: st.Unrecorded != "", Lenient: st.Lenient != nil,
 			Holders: s.holder.Live(),
 		},
 		Stale: countStale(st.Stale), Drain: s.drain(time.Now()), Runs: s.loop.Load(), Wasm: s.wasmReading(),

@@ -160,7 +160,9 @@ func TestMetrics(t *testing.T) {
 		"hermes_generation": 1, "hermes_reloads_total outcome=swapped trigger=start": 1, api("swapped"): 0,
 		"hermes_reload_duration_seconds outcome=swapped": 1, "hermes_generations_draining": 0, "hermes_generations_draining_oldest_seconds": 0,
 		"hermes_stale_changes reason=own": 0, "hermes_pending_changes": 0, "hermes_restart_only_settings": 0, "hermes_runs": 0,
-		"hermes_build_info version=test": 1, "hermes_generation_inputs": 2,
+		"hermes_build_info version=test": 1, "hermes_generation_last_good": 1, "hermes_generations_unrecorded": 0, "hermes_lenient": 0,
+		"hermes_reload_phase_duration_seconds phase=record": 1, "hermes_reload_phase_duration_seconds phase=load": 1,
+		"hermes_generation_inputs": 2,
 	})
 	if got["hermes_generation_timestamp_seconds"] <= got["process_start_time_seconds"]-1 {
 		t.Errorf("live since %v, the process since %v", got["hermes_generation_timestamp_seconds"], got["process_start_time_seconds"])
@@ -247,6 +249,36 @@ func TestPendingChangesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, "after", scraped(t, base), map[string]float64{"hermes_pending_changes": 0, "hermes_generation": 2})
+}
+
+// TestALenientStartShows that files are in force as they were, until they load.
+func TestALenientStartShows(t *testing.T) {
+	leakFree(t)
+	dir := lifeProject(t)
+	path := filepath.Join(dir, "main.hcl")
+	main, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{ConfigDir: dir, NoWatch: true, Lenient: true}
+	loaded(t, o).Close()
+	if err := os.WriteFile(path, main[:len(main)-3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := loaded(t, o)
+	t.Cleanup(s.Close)
+	base := serving(t, s)
+	wants(t, "on the last good version", scraped(t, base), map[string]float64{
+		"hermes_lenient": 1, "hermes_generation": 1, "hermes_generation_last_good": 1, "hermes_stale_changes reason=own": 1,
+		"hermes_reloads_total outcome=partial trigger=start": 1,
+	})
+	if err := os.WriteFile(path, main, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reloader().Reload(t.Context(), reload.TriggerAPI); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "mended", scraped(t, base), map[string]float64{"hermes_lenient": 0, "hermes_stale_changes reason=own": 0})
 }
 
 // TestWhoMayScrape: whoever may see the status, that is, admins.

@@ -28,7 +28,7 @@ const (
 type live struct {
 	config   *config.Config // nil before the first generation
 	snapshot *snapshot.Snapshot
-	lists    map[string][]string // what each directory listed
+	lists    map[string][]string // what each directory listed; nil: it was not there
 	links    map[string]string   // what each path resolved to
 	manifest *generation.Manifest
 	entry    *entry // nil until it is in force
@@ -161,7 +161,8 @@ func (r *round) ReadFile(path string) ([]byte, error) {
 
 // Files lists what is on disk, without held additions and with held deletions.
 func (r *round) Files(dir string) ([]string, error) {
-	was, known := r.live.lists[dir]
+	was := r.live.lists[dir]
+	there := was != nil
 	now, err := r.view.list(dir)
 	gone := errors.Is(err, fs.ErrNotExist)
 	if dir == r.view.configDir && len(was) > 0 && len(now) == 0 && err == nil {
@@ -169,9 +170,9 @@ func (r *round) Files(dir string) ([]string, error) {
 	}
 	switch {
 	case err == nil:
-	case r.hold.all && len(r.hold.kept) == 0:
+	case r.hold.all && len(r.hold.kept) == 0 && (there || !gone):
 		now = was
-	case gone && known && dir != r.view.configDir:
+	case gone && there && dir != r.view.configDir:
 		now = nil // a tools directory that is not there any more: its files are deleted
 	default:
 		if gone {
@@ -179,7 +180,7 @@ func (r *round) Files(dir string) ([]string, error) {
 		}
 		return nil, err
 	}
-	var out []string
+	out := []string{}
 	for _, path := range now {
 		if _, in := slices.BinarySearch(was, path); in || !r.hold.holds(path) {
 			out = append(out, path)
@@ -194,7 +195,7 @@ func (r *round) Files(dir string) ([]string, error) {
 	return r.listed(dir, out), nil
 }
 
-// listed remembers what a directory listed, also one that is not there: it may appear.
+// listed remembers what a directory listed; nil of one that is not there, and may appear.
 func (r *round) listed(dir string, files []string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -78,6 +78,9 @@ func (l *live) meta() meta {
 	project := l.config.Paths.Project
 	m := meta{Links: map[string]string{}}
 	for _, dir := range sortedKeys(l.lists) {
+		if l.lists[dir] == nil {
+			continue // it was not there
+		}
 		m.Dirs = append(m.Dirs, provision.InputName(dir, project))
 	}
 	dirs := sortedKeys(l.lists)

@@ -106,7 +106,7 @@ func (r *Reloader) recordOf(ctx context.Context, e *entry) (*recorded, error) {
 
 // declared are the declarations below dir.
 func (s *recorded) declared(dir string, unlisted []string) []string {
-	var out []string
+	out := []string{}
 	for path := range s.inputs {
 		if declaration(path) && under(path, dir) && !slices.Contains(unlisted, provision.InputName(path, s.project)) {
 			out = append(out, path)
@@ -155,11 +155,15 @@ func (s *recorded) body(in store.GenerationInput) (b []byte, err error) {
 // is empty.
 func (s *recorded) Files(dir string) ([]string, error) {
 	files, ok := s.dirs[dir]
-	if !ok && !slices.Contains(s.r.o.Load.Paths.ToolsDirs, dir) {
-		return nil, fs.ErrNotExist
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !ok && !slices.Contains(s.r.o.Load.Paths.ToolsDirs, dir) {
+		s.lists[dir] = nil
+		return nil, fs.ErrNotExist
+	}
+	if files == nil {
+		files = []string{}
+	}
 	s.lists[dir] = files
 	return files, nil
 }

@@ -109,8 +109,9 @@ type Options struct {
 	// reload returns.
 	OnSwap func(*snapshot.Snapshot)
 	// Observe, if set, is called with the outcome of each reload that came to one, also
-	// one that found nothing to do, before the reload returns. Calls do not overlap.
-	Observe func(Outcome)
+	// one that found nothing to do or was refused, before the reload returns, and with the
+	// time that each of its phases took, over all rounds. Calls do not overlap.
+	Observe func(Outcome, map[Phase]time.Duration)
 	// OnStep, if set, is called as a reload gets from step to step, with the step that is
 	// done: one of the Step constants. For tests that end a process between two of them.
 	OnStep func(step string)
@@ -160,6 +161,7 @@ type Reloader struct {
 	flights flights
 	news    news
 	journal journal
+	clock   stopwatch
 	// planning holds one plan.
 	planning chan struct{}
 
@@ -182,7 +184,10 @@ type Reloader struct {
 // New makes a Reloader. It does nothing before Start.
 func New(o Options) *Reloader {
 	o = o.withDefaults()
-	return &Reloader{o: o, disk: newDisk(o.Disk), journal: journal{o: o, last: nothing()}, live: &live{}, planning: make(chan struct{}, 1)}
+	r := &Reloader{disk: newDisk(o.Disk), live: &live{}, planning: make(chan struct{}, 1)}
+	o.OnStep = r.clock.then(o.OnStep)
+	r.o, r.journal = o, journal{o: o, last: nothing()}
+	return r
 }
 
 // Reload brings what is on disk into force, as far as it loads, and says what came of
@@ -205,10 +210,11 @@ func (r *Reloader) current() *live {
 
 // observed lets the observer see what work came to. It runs alone.
 func (r *Reloader) observed(work func() (Outcome, error)) (Outcome, error) {
+	r.clock.start()
 	out, err := work()
 	r.news.end(err)
-	if err == nil && r.o.Observe != nil {
-		r.o.Observe(out)
+	if out.Result != "" && r.o.Observe != nil {
+		r.o.Observe(out, r.clock.took)
 	}
 	return out, err
 }

@@ -25,9 +25,13 @@ type Generation struct {
 	// Pending are changed files that no reload has looked at, RestartOnly settings whose
 	// change waits for a restart.
 	Pending, RestartOnly int
-	// Unrecorded says that the history could not be written.
+	// LastGood is the newest that is recorded as having been live. Unrecorded says that the
+	// history could not be written.
+	LastGood   int64
 	Unrecorded bool
-	Holders    int // leases of it
+	// Lenient says that a start made do with the last good version of files.
+	Lenient bool
+	Holders int // leases of it
 }
 
 // Stale counts changes on disk that are not in force, by why.
@@ -119,10 +123,11 @@ func generationReadings() []reading {
 			return []point{{value: r.Drain.Oldest.Seconds()}}
 		}},
 		{name: "hermes.generations.unrecorded", help: "1 while the live generation could not be written to the history, else 0.", points: func(r Reading) []point {
-			if r.Generation.Unrecorded {
-				return []point{{value: 1}}
-			}
-			return []point{{value: 0}}
+			return []point{{value: one(r.Generation.Unrecorded)}}
+		}},
+		{name: "hermes.generation.last.good", help: "Number of the newest generation that is recorded as having been live; 0: none is.", points: number(func(r Reading) int64 { return r.Generation.LastGood })},
+		{name: "hermes.lenient", help: "1 while files are in force as the last good generation had them, because they did not load at the start, else 0.", points: func(r Reading) []point {
+			return []point{{value: one(r.Generation.Lenient)}}
 		}},
 		{name: "hermes.stale.changes", help: "Changes on disk that are not in force: their own fault, withheld with another, or refused with all.", points: func(r Reading) []point {
 			return []point{at(r.Stale.Own, "reason", "own"), at(r.Stale.With, "reason", "with"), at(r.Stale.Refused, "reason", "refused")}
@@ -130,6 +135,14 @@ func generationReadings() []reading {
 		{name: "hermes.pending.changes", help: "Changed files that no reload has looked at, as when watching is off.", points: number(func(r Reading) int { return r.Generation.Pending })},
 		{name: "hermes.restart.only.settings", help: "Settings whose change waits for a restart.", points: number(func(r Reading) int { return r.Generation.RestartOnly })},
 	}
+}
+
+// one is 1 for true.
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // seconds is a time as Prometheus has it; 0 for the zero time.

@@ -80,7 +80,7 @@ func TestEveryFigureIsShown(t *testing.T) {
 	live := time.UnixMilli(1_700_000_000_500)
 	m := open(t, func() telemetry.Reading {
 		return telemetry.Reading{
-			Generation: telemetry.Generation{Number: 7, Live: live, Inputs: 11, Pending: 2, RestartOnly: 3, Unrecorded: true, Holders: 4},
+			Generation: telemetry.Generation{Number: 7, Live: live, Inputs: 11, Pending: 2, RestartOnly: 3, LastGood: 23, Unrecorded: true, Lenient: true, Holders: 4},
 			Stale:      telemetry.Stale{Own: 5, With: 6, Refused: 8},
 			Drain:      telemetry.Drain{Generations: 9, Holders: 10, Oldest: 1500 * time.Millisecond},
 			Runs:       12,
@@ -104,6 +104,8 @@ func TestEveryFigureIsShown(t *testing.T) {
 		{9, "hermes_generations_draining", nil},
 		{1.5, "hermes_generations_draining_oldest_seconds", nil},
 		{1, "hermes_generations_unrecorded", nil},
+		{23, "hermes_generation_last_good", nil},
+		{1, "hermes_lenient", nil},
 		{5, "hermes_stale_changes", []string{"reason", "own"}},
 		{6, "hermes_stale_changes", []string{"reason", "with"}},
 		{8, "hermes_stale_changes", []string{"reason", "refused"}},
