@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -190,7 +191,12 @@ func (a *app) showSession(ctx context.Context, id string) error {
 		if a.json {
 			return a.printJSON(append([]session.Message{}, messages...))
 		}
+		last := int64(0)
 		for _, m := range messages {
+			if last > 0 && m.Generation > 0 && m.Generation != last {
+				a.say("%s", a.paintOut(dim, fmt.Sprintf("(from here generation %d, before %d)", m.Generation, last)))
+			}
+			last = cmp.Or(m.Generation, last)
 			a.printMessage(m)
 		}
 		return nil
