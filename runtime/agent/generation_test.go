@@ -507,3 +507,74 @@ func (f stepsFunc) Do(ctx context.Context, key string, out any, fn func(context.
 	}
 	return json.Unmarshal(encoded, out)
 }
+
+// TestTurnsUnderSwaps runs turns while generations are swapped as fast as they can be made, a few hundred times,
+// every third with a drain timeout that ends at once: no step mixes, every turn ends as it
+// may, and nothing is held in the end.
+func TestTurnsUnderSwaps(t *testing.T) {
+	const turns, steps, most = 16, 3, 300
+	n := &nonces{world: newWorld(t)}
+	n.replace = &fake{reply: func(ctx context.Context, _ int, req *model.Request, _ func(model.Delta) error) (*model.Response, error) {
+		for range 200 { // it thinks
+			if runtime.Gosched(); ctx.Err() != nil {
+				return nil, model.Interrupted(ctx)
+			}
+		}
+		results := 0
+		for _, m := range req.Messages {
+			if m.Role == chat.Tool {
+				results++
+			}
+		}
+		if results >= 2*steps {
+			return &model.Response{Message: calls("done")}, nil
+		}
+		m := calls("", "outer", "outer")
+		for i := range m.Calls {
+			m.Calls[i].Arguments = fmt.Sprintf(`{"nonce":%d}`, nonceOf(t, req))
+		}
+		return &model.Response{Message: m}, nil
+	}}
+	n.next()
+	stop := make(chan struct{})
+	var swaps sync.WaitGroup
+	swaps.Go(func() {
+		for i := range most {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			n.mu.Lock()
+			n.drain = time.Duration(0)
+			if i%3 == 0 {
+				n.drain = time.Nanosecond
+			}
+			n.mu.Unlock()
+			n.next()
+		}
+	})
+	var completed, drained atomic.Int32
+	var all sync.WaitGroup
+	for range turns {
+		r := n.start(agent.Turn{Input: user("go")})
+		all.Go(func() {
+			switch o := n.wait(r); {
+			case o.Status == run.Completed && o.Message.Content == "done":
+				completed.Add(1)
+			case o.Status == run.Canceled && errors.Is(o.Err, snapshot.ErrDrained):
+				drained.Add(1)
+			default:
+				t.Errorf("outcome = %+v, %v", o, o.Err)
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	swaps.Wait()
+	if n.mixed.Load() != 0 || completed.Load() == 0 {
+		t.Errorf("%d calls, %d of another generation than their step; %d turns completed, %d drained", n.ran.Load(), n.mixed.Load(), completed.Load(), drained.Load())
+	}
+	t.Logf("%d calls in %d generations; %d turns completed, %d drained", n.ran.Load(), n.number, completed.Load(), drained.Load())
+	await(t, "nothing is held", func() bool { return len(n.holder.Draining()) == 0 && n.holder.Live() == 0 })
+}

@@ -64,6 +64,7 @@ type world struct {
 	replace model.Provider // instead of the script
 	maxRuns int
 	keys    []config.Key
+	drain   time.Duration // of the generation that a swap replaces
 }
 
 func newWorld(t *testing.T) *world {
@@ -139,7 +140,7 @@ const open = `{"type":"object"}`
 // swap makes the declared state the next generation.
 func (w *world) swap() {
 	w.number++
-	w.holder.Swap(w.snapshot(), 0)
+	w.holder.Swap(w.snapshot(), w.drain)
 }
 
 // snapshot is the declared state.
