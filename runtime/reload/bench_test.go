@@ -91,9 +91,15 @@ func TestReloadOfOneFileAmongManyDoesTheWorkOfOne(t *testing.T) {
 
 // BenchmarkReloadOneOf2000 is the time from the end of the debounce to the swap, when
 // one file of 2,000 changed.
-func BenchmarkReloadOneOf2000(b *testing.B) {
+func BenchmarkReloadOneOf2000(b *testing.B) { benchmarkReload(b) }
+
+// BenchmarkRecordedReloadOneOf2000 is the same with a state, on the real disk: two
+// commits.
+func BenchmarkRecordedReloadOneOf2000(b *testing.B) { benchmarkReload(b, newState(b).use) }
+
+func benchmarkReload(b *testing.B, options ...func(*Options)) {
 	fs, schemas := manyTools(b, 2000)
-	p := start(b, fs)
+	p := start(b, fs, options...)
 	before, n := p.cache.Stats(), 0
 	b.ReportAllocs()
 	for b.Loop() {

@@ -85,7 +85,7 @@ func (l *live) meta() meta {
 	}
 	dirs := sortedKeys(l.lists)
 	for path, in := range l.config.Inputs {
-		if !in.Absent && declaration(path) && underAny(path, dirs) && !l.declares(path) {
+		if !in.Absent && declaration(path) && !l.declares(path) && underAny(path, dirs) {
 			m.Unlisted = append(m.Unlisted, provision.InputName(path, project))
 		}
 	}
@@ -145,49 +145,64 @@ func (e *entry) lacking(lost map[string]error) *entry {
 	return &out
 }
 
-// changedInputs are the inputs that e has and from has not or has otherwise, and those
-// that it has no more.
+// differing gives the keys of to that from has not or has otherwise, and those that to has
+// no more, each in order. It costs what differs, and a look at the rest.
+func differing[V any](from, to map[string]V, same func(a, b V) bool) (changed, removed []string) {
+	for key, v := range to {
+		if was, ok := from[key]; !ok || !same(was, v) {
+			changed = append(changed, key)
+		}
+	}
+	for key := range from {
+		if _, ok := to[key]; !ok {
+			removed = append(removed, key)
+		}
+	}
+	slices.Sort(changed)
+	slices.Sort(removed)
+	return changed, removed
+}
+
+func sameInput(a, b store.GenerationInput) bool { return a.Digest == b.Digest }
+
+// samePlace says that two objects are the same, and where they were: the history says
+// where things stand, too.
+func samePlace(a, b *generation.Object) bool {
+	return a == b || a.Digest == b.Digest && a.Pos == b.Pos
+}
+
+// changedInputs are the inputs that differ from those of another entry.
 func (e *entry) changedInputs(from *entry) []store.GenerationInput {
 	var out []store.GenerationInput
-	for name, in := range e.inputs {
-		if was, ok := from.inputs[name]; ok && was.Digest == in.Digest {
-			continue
-		}
+	changed, removed := differing(from.inputs, e.inputs, sameInput)
+	for _, name := range changed {
+		in := e.inputs[name]
 		if !in.Module {
 			in.Body = e.content(name)
 		}
 		out = append(out, in)
 	}
-	for name := range from.inputs {
-		if _, ok := e.inputs[name]; !ok {
-			out = append(out, store.GenerationInput{Path: name, Removed: true})
-		}
+	for _, name := range removed {
+		out = append(out, store.GenerationInput{Path: name, Removed: true})
 	}
-	slices.SortFunc(out, func(a, b store.GenerationInput) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
-// changedObjects are likewise the objects. One that only stands elsewhere is written too,
-// since the history says where.
+// changedObjects are likewise the objects.
 func (e *entry) changedObjects(from *entry) ([]store.GenerationObject, error) {
 	var out []store.GenerationObject
-	for id, o := range e.manifest.Objects {
-		was := from.manifest.Objects[id]
-		if o == was || was != nil && was.Digest == o.Digest && was.Pos == o.Pos {
-			continue
-		}
+	changed, removed := differing(from.manifest.Objects, e.manifest.Objects, samePlace)
+	for _, id := range changed {
+		o := e.manifest.Objects[id]
 		body, err := json.Marshal(o)
 		if err != nil {
 			return nil, fmt.Errorf("encoding object %q: %w", id, err)
 		}
 		out = append(out, store.GenerationObject{ID: id, Digest: o.Digest, Body: body})
 	}
-	for id := range from.manifest.Objects {
-		if e.manifest.Objects[id] == nil {
-			out = append(out, store.GenerationObject{ID: id, Removed: true})
-		}
+	for _, id := range removed {
+		out = append(out, store.GenerationObject{ID: id, Removed: true})
 	}
-	slices.SortFunc(out, func(a, b store.GenerationObject) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
@@ -231,14 +246,21 @@ func nothing() *entry {
 // compare is how to differs from one generation to the next.
 func compare(from, to *entry) *generation.Diff {
 	d := generation.Compare(from.manifest, to.manifest)
-	d.Inputs = generation.CompareInputs(digests(from.inputs), digests(to.inputs))
+	d.Inputs = compareInputs(from.inputs, to.inputs)
 	return &d
 }
 
-func digests(inputs map[string]store.GenerationInput) map[string]string {
-	out := make(map[string]string, len(inputs))
-	for name, in := range inputs {
-		out[name] = in.Digest
+func compareInputs(from, to map[string]store.GenerationInput) []generation.InputChange {
+	changed, removed := differing(from, to, sameInput)
+	was, is := map[string]string{}, map[string]string{}
+	for _, name := range changed {
+		is[name] = to[name].Digest
+		if in, ok := from[name]; ok {
+			was[name] = in.Digest
+		}
 	}
-	return out
+	for _, name := range removed {
+		was[name] = from[name].Digest
+	}
+	return generation.CompareInputs(was, is)
 }

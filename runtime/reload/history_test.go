@@ -197,6 +197,20 @@ func TestAGenerationGoesLiveWithoutItsRecord(t *testing.T) {
 	diff(t, strings.Count(p.log.String(), "generation recorded"), 1)
 }
 
+// Also where only explicit triggers reload.
+func TestTheHistoryCatchesUpWithoutAReload(t *testing.T) {
+	st := newState(t)
+	p := start(t, files{"agents/main.hcl": mainHCL + "runtime {\n  watch = false\n}\n"}, st.use)
+	st.fail = func(int) bool { return true }
+	p.write("tools.d/a.hcl", native("a", "One."))
+	p.reload()
+	p.write("tools.d/b.hcl", native("b", "One.")) // seen, and not loaded
+	st.fail = nil
+	p.r.act(t.Context(), TriggerPoll)
+	st.holds(p)
+	diff(t, []any{st.rows(), p.names()}, []any{[]string{"1<0 start operator", "2<1 api operator"}, []string{"a"}})
+}
+
 // Whichever write fails, before or after it was done, what is on disk goes live, numbers
 // only rise, and in the end the history has what is live.
 func TestWhicheverWriteOfTheHistoryFails(t *testing.T) {

@@ -166,7 +166,7 @@ func (p *planner) compare(ctx context.Context, out *Plan) error {
 		return err
 	}
 	out.Diff = generation.Compare(p.live.manifest, m)
-	out.Diff.Inputs = generation.CompareInputs(digests(p.live.entry.inputs), digests(inputsOf(p.cfg)))
+	out.Diff.Inputs = compareInputs(p.live.entry.inputs, inputsOf(p.cfg))
 	touched := p.touched(&out.Diff)
 	diags, err = provision.CheckHandlers(ctx, touched, p.r.o.Load.Funcs)
 	p.diags = append(p.diags, diags...)

@@ -331,6 +331,21 @@ func (r *Reloader) goLive(ctx context.Context, s *settlement) *generation.Diff {
 	return diff
 }
 
+// catchUp records the live generation if the history is behind, for whoever reloads
+// nothing.
+func (r *Reloader) catchUp(ctx context.Context) {
+	if _, behind := r.journal.state(); behind == "" {
+		return
+	}
+	_, err := r.flights.flyAlone(ctx, TriggerPoll, func(ctx context.Context, _ string) (Outcome, error) {
+		r.journal.catchUp(ctx, r.current().entry)
+		return Outcome{}, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		r.o.Log.Error("recording the live generation", "err", err)
+	}
+}
+
 // owner is who asked for a generation.
 func owner(ctx context.Context) string {
 	if name := principal.From(ctx).Name; name != "" {

@@ -161,6 +161,7 @@ func (r *Reloader) act(ctx context.Context, trigger string) {
 	r.mu.Unlock()
 	if !watches {
 		r.note(trigger)
+		r.catchUp(ctx)
 		return
 	}
 	if _, err := r.Reload(ctx, trigger); err != nil && ctx.Err() == nil {
