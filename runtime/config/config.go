@@ -32,6 +32,8 @@ type Config struct {
 	Off map[tool.Name]Pos
 	// Inputs are all files the load read, by absolute path as named.
 	Inputs map[string]Input
+	// Reads are what functions read of the environment and of files, also what is not there.
+	Reads map[Read]bool
 	// Removed maps "tool.NAME" and "toolset.NAME" to the generation that removed them,
 	// while an unchanged file still names them.
 	Removed map[string]int64
@@ -59,6 +61,12 @@ type Input struct {
 	Content []byte
 	// Absent says that the load asked for the file and it did not exist.
 	Absent bool
+}
+
+// Read is one thing that a function read.
+type Read struct {
+	Func string // for example "env" or "file"; "var" for a variable that is not sensitive
+	Name string // of a variable, or the absolute path of a file as named
 }
 
 // Decl says where an object was declared and what it was built from, for diagnostics

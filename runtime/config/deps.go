@@ -13,6 +13,7 @@ type deps struct {
 	links map[string]bool     // paths, with whether they stay where they may
 	env   map[string]string   // variables of the environment, with "=value" or ""
 	named map[string]string   // "var.x" and "local.x", with the key of their value
+	asked map[Read]struct{}   // what functions read
 }
 
 func (d *deps) addFile(path string) {
@@ -44,6 +45,13 @@ func (d *deps) addEnv(name, value string) {
 	d.env[name] = value
 }
 
+func (d *deps) addAsked(r Read) {
+	if d.asked == nil {
+		d.asked = map[Read]struct{}{}
+	}
+	d.asked[r] = struct{}{}
+}
+
 func (d *deps) addNamed(name, key string) {
 	if d.named == nil {
 		d.named = map[string]string{}
@@ -63,6 +71,9 @@ func (d *deps) merge(o *deps) {
 	}
 	for n, v := range o.env {
 		d.addEnv(n, v)
+	}
+	for r := range o.asked {
+		d.addAsked(r)
 	}
 	for n, k := range o.named {
 		d.addNamed(n, k)

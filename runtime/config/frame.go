@@ -221,8 +221,12 @@ func (f *frame) context() *hcl.EvalContext {
 
 func (f *frame) host() funcs.Host {
 	return funcs.Host{
-		Read: func(path string) ([]byte, error) {
-			in, _, err := f.read(path)
+		Pure: f.ld.pure.Functions,
+		Read: func(function, path string) ([]byte, error) {
+			in, abs, err := f.read(path)
+			if err == nil {
+				err = f.mayShow(Read{function, abs}, in)
+			}
 			if err == nil && len(in.Content) > maxFile {
 				err = &funcs.Error{Summary: "Invalid file", Detail: fmt.Sprintf("%q is larger than %s, which is the most a function reads.", path, ShowSize(maxFile))}
 			}
@@ -273,7 +277,7 @@ func (f *frame) deps() *deps {
 	return &f.all
 }
 
-func (f *frame) env(name string) (string, bool, error) {
+func (f *frame) env(function, name string) (string, bool, error) {
 	if f.file.tools && f.ld.toolsEnv != nil && !matchAny(f.ld.toolsEnv, name) {
 		return "", false, &funcs.Error{
 			Summary: "Unsupported environment variable",
@@ -281,6 +285,14 @@ func (f *frame) env(name string) (string, bool, error) {
 		}
 	}
 	v, ok := f.ld.lookupEnv(name)
+	read := Read{function, name}
+	f.asked(read)
+	if ok && function == "env" && f.ld.hides(read) {
+		return "", false, &funcs.Error{
+			Summary: "Unsupported environment variable",
+			Detail:  fmt.Sprintf("These files are not the server's, and its live configuration does not read %q with env: a plan of them does not show what it holds. Read it with secret_env, or plan with the files on the server.", name),
+		}
+	}
 	if ok {
 		f.deps().addEnv(name, "="+v)
 	} else {

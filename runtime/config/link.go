@@ -47,7 +47,7 @@ func (ld *load) emptyConfig() *Config {
 		Paths: ld.paths, Runtime: ld.runtime, Server: ld.server,
 		Providers: map[string]*Provider{}, Models: map[string]*Model{}, Agents: map[string]*Agent{},
 		Tools: map[tool.Name]*Tool{}, Toolsets: map[string]*Toolset{}, Off: map[tool.Name]Pos{},
-		Inputs: map[string]Input{}, Removed: map[string]int64{}, declared: map[declaration]string{},
+		Inputs: map[string]Input{}, Reads: ld.asked, Removed: map[string]int64{}, declared: map[declaration]string{},
 	}
 }
 

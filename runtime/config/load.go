@@ -53,6 +53,9 @@ type load struct {
 	inputs   map[string]*reading
 	resolved map[string]error
 	secrets  map[string]struct{}
+	asked    map[Read]bool
+	// shown is what the live configuration shows to strangers.
+	shown shown
 }
 
 // Load reads, decodes, evaluates and links what src holds. The configuration has
@@ -88,9 +91,12 @@ func Load(ctx context.Context, src Source, o Options) (*Config, hcl.Diagnostics)
 func newLoad(src Source, o Options) *load {
 	ld := &load{
 		src: src, o: o, cache: o.Cache, lang: newLanguage(), paths: o.Paths, lookupEnv: o.LookupEnv,
-		pure:    &hcl.EvalContext{Functions: funcs.Pure()},
+		pure: &hcl.EvalContext{Functions: funcs.Pure()}, asked: map[Read]bool{},
 		natives: map[string]*hostfuncs.Func{}, inputs: map[string]*reading{},
 		listed: map[string]listing{}, resolved: map[string]error{}, secrets: map[string]struct{}{},
+	}
+	if o.Stranger {
+		ld.pure.Functions, ld.shown = funcs.Sealed(), shownBy(o.Previous)
 	}
 	if ld.cache == nil {
 		ld.cache = NewCache()
@@ -323,6 +329,9 @@ func (ld *load) evaluateFile(f *file, s *scope) []*evaluated {
 func (ld *load) evaluateBlock(f *file, s *scope, b *hclsyntax.Block) *evaluated {
 	key := objectKey{ld.context, f.path, f.hashes[b], f.tools}
 	if o, ok := find(ld.cache, ld.cache.objects, key); ok && ld.current(o, s) {
+		for r := range o.deps.asked {
+			ld.ask(r)
+		}
 		return o
 	}
 	ld.cache.evaluations.Add(1)

@@ -35,6 +35,11 @@ type Options struct {
 	Previous   *Config
 	Generation int64
 	Changed    func(path string) bool
+	// Stranger says that the files are not the server's own, and that what they come to is
+	// shown to whoever sent them. Then what Previous does not show of the environment, the
+	// variables and the files of the server stays hidden: functions read it as sensitive or
+	// not at all, and none takes a mark off.
+	Stranger bool
 	// LeftOut says that files which do not load are left out of a start: what names a
 	// tool or toolset that nothing declares gets a warning, since it may be in one of
 	// them.

@@ -118,6 +118,9 @@ func (ld *load) variable(f *frame, b *hclsyntax.Block, outside map[string]given,
 	n := &named{rng: b.DefRange(), value: cty.DynamicVal, failed: true}
 	f.scope.vars[name] = n
 	value, ok := ld.variableValue(f, b, v, outside)
+	if ok {
+		value = f.given(name, v, value, outside)
+	}
 	if ok && v.sensitive {
 		value = value.Mark(funcs.Sensitive)
 	}

@@ -103,7 +103,7 @@ func (r *Reloader) Plan(ctx context.Context, files map[string][]byte) (Plan, err
 		d.instead = g.examine
 	}
 	hold := newHold()
-	p := &planner{r: r, live: l, round: newRound(l, d.view(r.o.Load.Paths.ConfigDir, told{all: true}), &hold)}
+	p := &planner{r: r, live: l, stranger: files != nil, round: newRound(l, d.view(r.o.Load.Paths.ConfigDir, told{all: true}), &hold)}
 	out, err := p.plan(ctx)
 	if ctx.Err() != nil {
 		return Plan{}, context.Cause(ctx)
@@ -118,6 +118,8 @@ type planner struct {
 	round *round
 	cfg   *config.Config
 	diags hcl.Diagnostics
+	// stranger says that the files were handed over.
+	stranger bool
 }
 
 func (p *planner) plan(ctx context.Context) (out Plan, err error) {
@@ -152,6 +154,7 @@ func (p *planner) plan(ctx context.Context) (out Plan, err error) {
 // generations share.
 func (p *planner) load(ctx context.Context) {
 	o := p.r.o.Load
+	o.Stranger = p.stranger
 	o.Previous, o.Generation, o.Changed, o.Cache = p.live.config, p.live.snapshot.Number+1, p.round.changed, config.NewCache()
 	p.cfg, p.diags = p.r.o.load(ctx, p.round, o)
 }

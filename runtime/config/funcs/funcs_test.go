@@ -17,7 +17,8 @@ import (
 func host() funcs.Host {
 	files := map[string]string{"a.txt": "text\n", "secret": "s3cret\r\n", "t.tmpl": "Hello ${name}%{ if vip }!%{ endif }", "bad.tmpl": "${nope}", "bin": "\xff", "deep.tmpl": strings.Repeat("${[", 1000)}
 	return funcs.Host{
-		Read: func(p string) ([]byte, error) {
+		Pure: funcs.Pure(),
+		Read: func(_, p string) ([]byte, error) {
 			s, ok := files[p]
 			if !ok {
 				return nil, &funcs.Error{Summary: "Missing file", Detail: "no " + p}
@@ -25,7 +26,7 @@ func host() funcs.Host {
 			return []byte(s), nil
 		},
 		Exists: func(p string) (bool, error) { _, ok := files[p]; return ok, nil },
-		Env: func(n string) (string, bool, error) {
+		Env: func(_, n string) (string, bool, error) {
 			if n == "FORBIDDEN" {
 				return "", false, errors.New("may not be read")
 			}

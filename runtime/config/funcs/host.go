@@ -15,10 +15,13 @@ import (
 // file that calls the function. An error is shown to the operator; an [*Error] with its
 // own summary.
 type Host struct {
-	Read   func(path string) ([]byte, error)
+	// Read reads a file for the function of a name.
+	Read   func(function, path string) ([]byte, error)
 	Exists func(path string) (bool, error)
-	// Env says whether the variable is set. An error means that it may not be read.
-	Env func(name string) (value string, ok bool, err error)
+	// Env says whether the variable is set. An error means that the function may not read it.
+	Env func(function, name string) (value string, ok bool, err error)
+	// Pure are the functions that templates have.
+	Pure map[string]function.Function
 	// Block names the block that is being evaluated, for example `tool "weather"`.
 	Block func() string
 }
@@ -37,9 +40,9 @@ func Hosted(h Host) map[string]function.Function {
 	return map[string]function.Function{
 		"env":          envFunc(h, false),
 		"secret_env":   envFunc(h, true),
-		"file":         fileFunc(h, func(b []byte) (cty.Value, error) { return text(b) }),
-		"secret_file":  fileFunc(h, secretText),
-		"filesha256":   fileFunc(h, func(b []byte) (cty.Value, error) { return cty.StringVal(digest(b)), nil }),
+		"file":         fileFunc(h, "file", func(b []byte) (cty.Value, error) { return text(b) }),
+		"secret_file":  fileFunc(h, "secret_file", secretText),
+		"filesha256":   fileFunc(h, "filesha256", func(b []byte) (cty.Value, error) { return cty.StringVal(digest(b)), nil }),
 		"fileexists":   existsFunc(h),
 		"templatefile": templateFunc(h),
 	}
@@ -75,7 +78,7 @@ func lookup(h Host, caller string, args []cty.Value) (cty.Value, error) {
 		return cty.NilVal, errors.New("it takes the name of a variable and at most one default")
 	}
 	name := args[0].AsString()
-	value, ok, err := h.Env(name)
+	value, ok, err := h.Env(caller, name)
 	switch {
 	case err != nil:
 		return cty.NilVal, err
@@ -91,12 +94,12 @@ func lookup(h Host, caller string, args []cty.Value) (cty.Value, error) {
 	}
 }
 
-func fileFunc(h Host, use func([]byte) (cty.Value, error)) function.Function {
+func fileFunc(h Host, name string, use func([]byte) (cty.Value, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "path", Type: cty.String}},
 		Type:   function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			b, err := h.Read(args[0].AsString())
+			b, err := h.Read(name, args[0].AsString())
 			if err != nil {
 				return cty.NilVal, err
 			}
@@ -150,7 +153,7 @@ func renderTemplate(h Host, path string, vars cty.Value) (cty.Value, error) {
 	if ty := vars.Type(); !ty.IsObjectType() && !ty.IsMapType() {
 		return cty.NilVal, errors.New("the second argument is an object with the variables of the template")
 	}
-	src, err := h.Read(path)
+	src, err := h.Read("templatefile", path)
 	if err != nil {
 		return cty.NilVal, err
 	}
@@ -161,7 +164,7 @@ func renderTemplate(h Host, path string, vars cty.Value) (cty.Value, error) {
 	if diags.HasErrors() {
 		return cty.NilVal, templateError(diags)
 	}
-	ctx := &hcl.EvalContext{Variables: vars.AsValueMap(), Functions: Pure()}
+	ctx := &hcl.EvalContext{Variables: vars.AsValueMap(), Functions: h.Pure}
 	if ctx.Variables == nil {
 		ctx.Variables = map[string]cty.Value{}
 	}
