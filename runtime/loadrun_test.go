@@ -108,12 +108,14 @@ func (r *runner) direct(name, input string) {
 	r.check(name, running.ID, running.Session)
 }
 
-// agentGone is how a turn ends whose agent is not there any more.
-const agentGone = "it was removed while this turn was running"
+// agentGone says that a turn ended because its agent is not there any more.
+func agentGone(message string) bool {
+	return strings.Contains(message, "nothing more is run for it") || strings.Contains(message, "it was removed while this turn was running")
+}
 
 // refused judges a run that did not start.
 func (r *runner) refused(name, kind, message string) {
-	if name == "passing" && (kind == fault.NotFound.String() || strings.Contains(message, agentGone)) {
+	if name == "passing" && (kind == fault.NotFound.String() || agentGone(message)) {
 		r.tally.count("runs not started: their agent is not there")
 		return
 	}
@@ -122,7 +124,7 @@ func (r *runner) refused(name, kind, message string) {
 
 // failed judges a run that did not complete.
 func (r *runner) failed(name, kind, message string) {
-	if name == "passing" && kind == fault.Unavailable.String() && strings.Contains(message, agentGone) {
+	if name == "passing" && kind == fault.Unavailable.String() && agentGone(message) {
 		r.tally.count("runs ended: their agent was removed")
 		return
 	}
@@ -239,10 +241,11 @@ func (r *runner) completion(name, input string) {
 	switch {
 	case err != nil, strings.Count(text, "data: [DONE]") != 1, finished > 1:
 		r.tally.fault("a completion ended with %v: %s", err, text[max(0, len(text)-300):])
-	case failed && name == "passing" && strings.Contains(text, agentGone):
+	case failed && name == "passing" && agentGone(text):
 		r.tally.count("runs ended: their agent was removed")
 	case finished != 1:
-		r.tally.fault("a completion of %s did not finish: %s", name, withoutNumbers(text[max(0, len(text)-400):]))
+		_, message, _ := strings.Cut(text, `data: {"error"`)
+		r.tally.fault("a completion of %s did not finish: %s", name, withoutNumbers(message))
 	default:
 		r.tally.count("completions streamed")
 	}
@@ -339,6 +342,8 @@ func (r *runner) callFailed(agentName, name, offered, content string) {
 	}
 	mayGo := !isSteady(name) || agentName == "passing"
 	switch {
+	case agentName == "passing" && e.Error.Kind == fault.Unavailable.String() && agentGone(e.Error.Message):
+		r.tally.count("calls of an agent that was removed")
 	case mayGo && offered == "" && e.Error.Kind == fault.NotFound.String():
 		r.tally.count("calls of a tool that was not offered")
 	case mayGo && offered != "" && e.Error.Kind == fault.Unavailable.String() && (strings.Contains(e.Error.Message, " was removed in generation ") || strings.Contains(e.Error.Message, " was taken from agent ")):

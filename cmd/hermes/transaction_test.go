@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/reload"
+	"github.com/hermes-runtime/hermes/runtime/server/api"
 )
 
 const brokenPolicy = `
@@ -73,12 +74,12 @@ func staleOf(s reload.Status, path string) reload.Stale {
 }
 
 // TestNoOpRewriteOfEverythingIsNothing rewrites every file with its own bytes, in three
-// ways: no generation, and not a byte of any agent's definitions.
+// ways: no generation, not a byte of any agent's definitions, nothing in the history.
 func TestNoOpRewriteOfEverythingIsNothing(t *testing.T) {
 	d := serveProject(t, project(t))
 	d.write("tools.d/mark.hcl", nativeTool("mark", "First mark."))
 	d.await("the mark", func() bool { return strings.Contains(d.definitions(), "First mark.") })
-	before, hashes := d.status().Reload, d.hashes()
+	before, hashes, history := d.status().Reload, d.hashes(), d.history()
 	for name, rewrite := range map[string]func(path string, content []byte) error{
 		"over itself": func(path string, content []byte) error { return os.WriteFile(path, content, 0o644) },
 		"by renaming": func(path string, content []byte) error {
@@ -123,6 +124,9 @@ func TestNoOpRewriteOfEverythingIsNothing(t *testing.T) {
 	if now := d.status().Reload; now.Generation != before.Generation+1 {
 		t.Errorf("generation %d after one change, was %d", now.Generation, before.Generation)
 	}
+	if now := d.history(); now != history+1 {
+		t.Errorf("%d generations in the history after one change, were %d", now, history)
+	}
 }
 
 // hashes are those of the definitions of every agent, as they come over HTTP.
@@ -138,4 +142,15 @@ func (d *daemon) hashes() map[string]string {
 		out[a.Name] = hex.EncodeToString(sum[:])
 	}
 	return out
+}
+
+// history counts the generations that are recorded.
+func (d *daemon) history() int {
+	d.t.Helper()
+	status, raw := d.request(http.MethodGet, "/api/generations?limit=100", "")
+	var page api.GenerationList
+	if err := json.Unmarshal(raw, &page); err != nil || status != http.StatusOK {
+		d.t.Fatalf("generations: %d %s", status, raw)
+	}
+	return len(page.Generations)
 }

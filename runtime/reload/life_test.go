@@ -170,3 +170,21 @@ func use(t *testing.T, s *snapshot.Snapshot) {
 		t.Errorf("generation %d: %v", s.Number, err)
 	}
 }
+
+// TestTheStatusIsNeverBehind asks for it at every step from the swap on, also while the
+// history is being written.
+func TestTheStatusIsNeverBehind(t *testing.T) {
+	st := newState(t)
+	var p *project
+	var seen []string
+	p = start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")}, st.use, func(o *Options) {
+		o.OnStep = func(step string) {
+			if p != nil && (step == StepSwapped || step == StepConfirmed) {
+				seen = append(seen, fmt.Sprint(step, " ", p.r.Status().Generation, " ", p.holder.Number()))
+			}
+		}
+	})
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.reload()
+	diff(t, seen, []string{"swapped 2 2", "confirmed 2 2"})
+}

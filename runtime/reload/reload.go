@@ -295,14 +295,18 @@ func (r *Reloader) settle(ctx context.Context, s *settlement, trigger string, be
 	before := r.staleNow()
 	stale := s.stale(before, begin)
 	var diff *generation.Diff
+	prepared := false
 	if s.next != nil {
 		s.warnings = append(s.warnings, r.restartOnly(s.next.config)...)
-		diff = r.goLive(ctx, s)
+		diff, prepared = r.goLive(ctx, s)
 	} else {
 		r.journal.catchUp(ctx, r.current().entry)
 	}
 	out := r.record(s, stale, trigger, begin)
 	out.Diff = diff
+	if prepared { // what is told of the live generation does not wait for the disk
+		r.journal.confirm(ctx, s.next.entry)
+	}
 	r.log(s, before, out)
 	if s.next != nil && r.o.OnSwap != nil {
 		r.o.OnSwap(s.next.snapshot)
@@ -311,8 +315,8 @@ func (r *Reloader) settle(ctx context.Context, s *settlement, trigger string, be
 }
 
 // goLive records the next generation, swaps it in, and says how it differs from the one
-// before.
-func (r *Reloader) goLive(ctx context.Context, s *settlement) *generation.Diff {
+// before. One that is prepared has to be confirmed.
+func (r *Reloader) goLive(ctx context.Context, s *settlement) (diff *generation.Diff, prepared bool) {
 	l, from := s.next, s.live.entry
 	e := entryOf(l, owner(ctx))
 	if s.gen.Start {
@@ -321,14 +325,14 @@ func (r *Reloader) goLive(ctx context.Context, s *settlement) *generation.Diff {
 		l.snapshot.Number = e.number
 	}
 	l.entry, s.parent = e, from.number
-	diff := compare(from, e)
-	prepared := r.journal.prepare(ctx, e, from, diff)
+	diff = compare(from, e)
+	prepared = r.journal.prepare(ctx, e, from, diff)
+	r.mu.Lock()
+	r.live = l // before anybody is served by it: the status is never behind
+	r.mu.Unlock()
 	r.o.Holder.Swap(l.snapshot, l.config.Runtime.DrainTimeout)
 	r.o.OnStep(StepSwapped)
-	if prepared {
-		r.journal.confirm(ctx, e)
-	}
-	return diff
+	return diff, prepared
 }
 
 // catchUp records the live generation if the history is behind, for whoever reloads
