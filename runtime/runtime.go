@@ -257,7 +257,7 @@ func Funcs(deps std.Deps, more []hostfuncs.Func) ([]hostfuncs.Func, error) {
 
 func (s *System) openLoop() error {
 	s.provision = provision.New(provision.Options{Funcs: s.funcs, OpenWasm: s.openWasm, Checks: s.checks, Log: s.log})
-	s.onClose(s.holder.Close)
+	s.onClose(s.closeGenerations)
 	s.onClose(s.provision.Close)
 	if err := s.openMetrics(); err != nil {
 		return err
@@ -279,6 +279,17 @@ func (s *System) openLoop() error {
 	})
 	s.onClose(s.endRuns)
 	return s.loop.Recover(context.Background())
+}
+
+// closeGrace is how long generations may take to close once everything has ended.
+const closeGrace = 10 * time.Second
+
+// closeGenerations closes the generations that nothing holds. A handler that never returns
+// keeps its own, and the process ends all the same.
+func (s *System) closeGenerations() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	s.report("closing generations", s.holder.CloseWithin(ctx))
 }
 
 // waitForHandlers gives handlers that outlived their calls a moment to end.

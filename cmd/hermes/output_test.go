@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
 
 func TestHarmless(t *testing.T) {
@@ -130,5 +132,20 @@ func TestCommandsExplainThemselves(t *testing.T) {
 	}
 	if commands < 25 {
 		t.Errorf("%d commands", commands)
+	}
+}
+
+// TestDrainingNamesHolders prints who keeps a replaced generation open.
+func TestDrainingNamesHolders(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	var out bytes.Buffer
+	a := &app{stdout: &out}
+	a.printDraining(snapshot.Draining{Generation: 4, Since: ago(time.Minute), Count: 23, Holders: []snapshot.Holding{
+		{Who: "run run_x of agent a, tool get", Since: ago(2 * time.Minute)}, {Since: ago(90 * time.Second)},
+	}})
+	want := "\ndraining: generation 4, replaced 1m0s ago, held by 23\n" +
+		"  run run_x of agent a, tool get, for 2m0s\n  unnamed, for 1m30s\n  and 21 more\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,8 +1,10 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -286,6 +288,12 @@ func (h *Holder) holdings(e *entry) []Holding {
 // Close retires the live generation and waits until every generation is released and
 // closed. Callers cancel what still runs first.
 func (h *Holder) Close() {
+	_ = h.CloseWithin(context.Background()) // which never ends
+}
+
+// CloseWithin is Close that gives up when ctx ends. The error, fault.Unavailable, then says
+// who holds what: those generations are not closed, since that would break what uses them.
+func (h *Holder) CloseWithin(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
 	e := h.live
@@ -295,9 +303,35 @@ func (h *Holder) Close() {
 	if idle {
 		h.finish(e)
 	}
+	stop := context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.drained.Broadcast()
+	})
+	defer stop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(h.retired) > 0 {
+		if ctx.Err() != nil {
+			return h.heldError()
+		}
 		h.drained.Wait()
 	}
+	return nil
+}
+
+// heldError says who holds the oldest generation. Needs mu.
+func (h *Holder) heldError() error {
+	e := h.retired[0]
+	text := "it is still being closed"
+	if e.first != nil {
+		text = cmp.Or(e.first.who, "somebody unnamed") + " holds it"
+	}
+	if e.holders > 1 {
+		text += fmt.Sprintf(", beside %d more", e.holders-1)
+	}
+	if n := len(h.retired) - 1; n > 0 {
+		text += fmt.Sprintf("; %d more generations are held", n)
+	}
+	return fault.New(fault.Unavailable, "generation %d is not closed: %s", e.snapshot.Number, text)
 }

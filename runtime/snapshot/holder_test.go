@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -369,4 +370,33 @@ func TestHammerLabels(t *testing.T) {
 		t.Errorf("draining after all was released: %+v", d)
 	}
 	h.Close()
+}
+
+// TestCloseWithin gives up on a generation that a handler holds, says so, and does not
+// close it under the handler.
+func TestCloseWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := snapshot.NewHolder()
+		closed := 0
+		h.Swap(&snapshot.Snapshot{Number: 1, Close: func() { closed++ }}, 0)
+		_, release, _ := h.AcquireFor("handler of tool stuck, left behind")
+		h.Swap(&snapshot.Snapshot{Number: 2, Close: func() { closed += 10 }}, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		err := h.CloseWithin(ctx)
+		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "generation 1 is not closed: handler of tool stuck, left behind holds it") {
+			t.Errorf("CloseWithin = %v", err)
+		}
+		if closed != 10 || time.Since(begin) != time.Minute {
+			t.Errorf("closed %d after %s", closed, time.Since(begin))
+		}
+		release()
+		if closed != 11 {
+			t.Errorf("closed %d after the release", closed)
+		}
+		if err := h.CloseWithin(ctx); err != nil {
+			t.Errorf("with nothing held: %v", err)
+		}
+	})
 }
