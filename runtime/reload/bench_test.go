@@ -68,6 +68,8 @@ tool "t%04d" {
 // settleClocks makes the disk look as if all was read long after it was written, as it
 // is in a daemon that runs for a while.
 func settleClocks(d *disk) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for path, f := range d.seen {
 		old := *f
 		old.read = old.read.Add(racyWindow)

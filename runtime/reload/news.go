@@ -49,6 +49,13 @@ func (n *news) everything() {
 	n.told.all = true
 }
 
+// quiet says that a look has seen whatever was told, and directories are watched.
+func (n *news) quiet() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told.first.IsZero() && !n.told.all && !n.moved
+}
+
 // unwatched says, once, that directories may have to be watched that are not.
 func (n *news) unwatched() bool {
 	n.mu.Lock()

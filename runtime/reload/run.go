@@ -97,6 +97,9 @@ func (r *Reloader) watchingBy(what string) (before string) {
 // they are looked at; one that only the new generation has is watched after, and then
 // everything is looked at again.
 func (r *Reloader) follow(ctx context.Context, w *watcher, trigger string) {
+	if trigger == TriggerFile && r.news.quiet() {
+		return // a reload for another reason was faster
+	}
 	if r.news.unwatched() || trigger != TriggerFile {
 		r.sync(w)
 		r.news.everything()

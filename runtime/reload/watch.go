@@ -16,6 +16,8 @@ import (
 type watcher struct {
 	fs   *fsnotify.Watcher
 	skip string // the state directory: it changes all the time and declares nothing
+	// watch has the system watch a directory; tests put another in its place.
+	watch func(dir string) error
 
 	mu      sync.Mutex // guards below
 	watched places
@@ -29,7 +31,7 @@ func newWatcher(skip string) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watcher{fs: w, skip: skip, watched: places{}}, nil
+	return &watcher{fs: w, skip: skip, watch: w.Add, watched: places{}}, nil
 }
 
 // sync watches what decides about dirs, read recursively, and about files, and
@@ -132,7 +134,7 @@ func isDir(path string) bool {
 func (w *watcher) add(dir string) (self fs.FileInfo, err error) {
 	before, err := os.Stat(dir)
 	if err == nil {
-		err = w.fs.Add(dir)
+		err = w.watch(dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
