@@ -200,7 +200,7 @@ func (f *file) after(before *file) *file {
 	if before == nil {
 		return f
 	}
-	if same || f.absent() && before.absent() {
+	if same || f.err != nil && f.version() == before.version() {
 		f.arrived = before.arrived
 	}
 	if same && f.sig == before.sig {

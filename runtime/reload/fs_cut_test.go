@@ -2,9 +2,12 @@ package reload
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
 )
 
 // A file that is cut anywhere is withheld, whoever asks for a reload; only where a whole
@@ -159,4 +162,61 @@ func endless(path string, stop <-chan struct{}) error {
 			}
 		}
 	}
+}
+
+// A poll in the middle of a replacement does not take its first half for a wish.
+func TestAPollInTheMiddleOfAReplacementWaits(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		first, second func(p *project)
+	}{
+		{"deleted, then created", func(p *project) { p.remove("tools.d/a.hcl") }, func(p *project) { p.write("tools.d/a.hcl", native("a", "Two.")) }},
+		{"moved away, then another moved in", func(p *project) {
+			p.write("new", native("a", "Two."))
+			rename(p.t, p.at("tools.d/a.hcl"), p.at("old"))
+		}, func(p *project) { rename(p.t, p.at("new"), p.at("tools.d/a.hcl")) }},
+		{"a directory, then a file in it", func(p *project) {
+			p.remove("tools.d/a.hcl")
+			must(p.t, os.Mkdir(p.at("tools.d/a.hcl"), 0o755))
+		}, func(p *project) { p.write("tools.d/a.hcl/in.hcl", native("a", "Two.")) }},
+		{"the tools directory, then another", func(p *project) {
+			p.write("new/a.hcl", native("a", "Two."))
+			rename(p.t, p.at("tools.d"), p.at("old"))
+		}, func(p *project) { rename(p.t, p.at("new"), p.at("tools.d")) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			looked := make(chan struct{}, 1)
+			p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")}, func(o *Options) {
+				o.Quiet, o.MaxWait = 200*time.Millisecond, 20*time.Second
+				o.Disk = listing{config.Disk{}, looked}
+			})
+			<-looked // by the start
+			tt.first(p)
+			out := make(chan error, 1)
+			go func() {
+				_, err := p.r.Reload(t.Context(), TriggerPoll)
+				out <- err
+			}()
+			<-looked // the poll has begun
+			tt.second(p)
+			must(t, <-out)
+			diff(t, p.offered(), tools{"a": "Two."})
+			only(t, p.made(), tools{"a": "Two."})
+		})
+	}
+}
+
+// listing says when a directory is listed.
+type listing struct {
+	config.Source
+	listed chan struct{}
+}
+
+func (l listing) Files(dir string) ([]string, error) {
+	files, err := l.Source.Files(dir)
+	if filepath.Base(dir) == "tools.d" {
+		signal(l.listed)
+	}
+	return files, err
 }

@@ -56,7 +56,7 @@ func (r *Reloader) moving(v *view, trigger string) (busy, cut bool) {
 	}
 	for path := range l.changes(v, tracked) {
 		f := v.look(path)
-		if was, ok := tried[path]; ok && was == f.version() || f.err != nil && !f.absent() {
+		if was, ok := tried[path]; ok && was == f.version() {
 			continue
 		}
 		age := f.age(trigger)
@@ -69,7 +69,7 @@ func (r *Reloader) moving(v *view, trigger string) (busy, cut bool) {
 // cut says that the file holds the beginning of what is live and no more, or ends in
 // the middle of a line where the live one did not.
 func (l *live) cut(path string, f *file) bool {
-	if f.absent() {
+	if f.err != nil {
 		return false
 	}
 	in, ok := l.content(path)
