@@ -200,3 +200,22 @@ func (a *app) printInputs(inputs []generation.InputChange) {
 		a.say("  and %d more", more)
 	}
 }
+
+// printSharing says how much of a generation was there before it.
+func (a *app) printSharing(s *generation.Sharing) {
+	if s == nil {
+		return
+	}
+	var parts []string
+	for _, of := range []struct {
+		noun string
+		n    generation.Count
+	}{{"handler", s.Handlers}, {"module", s.Modules}, {"model", s.Models}, {"check", s.Checks}} {
+		if all := of.n.Shared + of.n.Built; all > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %s", of.n.Shared, count(all, of.noun)))
+		}
+	}
+	if len(parts) > 0 {
+		a.say("  taken over from before: %s", strings.Join(parts, ", "))
+	}
+}

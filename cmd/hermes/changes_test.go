@@ -102,6 +102,20 @@ func TestNarrowed(t *testing.T) {
 	}
 }
 
+// TestOutcome prints what went live in short, with what was taken over.
+func TestOutcome(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdout: &out}
+	a.printOutcome(reload.Outcome{Changed: true, Generation: 2, Diff: &generation.Diff{
+		Changes: []generation.Change{{Object: "tool.x", Action: generation.Added, Gained: []string{"env X"}}, {Object: "agent.a", Action: generation.Changed, Lost: []string{"tool y"}}},
+		Sharing: &generation.Sharing{Handlers: generation.Count{Shared: 3, Built: 1}, Modules: generation.Count{Built: 1}},
+	}, Report: []reload.Diagnostic{{Severity: "error", Summary: "Not this"}, {Severity: "warning", Summary: "But this"}}})
+	want := "  1 added, 1 changed, 0 removed\n  + tool.x\n      gains: env X\n  ~ agent.a\n      loses: tool y\n  taken over from before: 3 of 4 handlers, 0 of 1 module\n\nwarning: But this\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestOtherwise says which files differ from those planned.
 func TestOtherwise(t *testing.T) {
 	change := func(path string, a generation.Action, digest string) generation.InputChange {

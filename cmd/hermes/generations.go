@@ -198,6 +198,10 @@ func (a *app) showGeneration(ctx context.Context, text string) error {
 		}
 		a.printDiff(g.Diff)
 		a.printInputs(g.Diff.Inputs)
+		if g.Diff.Sharing != nil {
+			a.say("")
+			a.printSharing(g.Diff.Sharing)
+		}
 		a.say("\nFiles:")
 		return a.table(nil, fileRows(g.Files))
 	})

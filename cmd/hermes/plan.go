@@ -10,10 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/generation"
+	"github.com/hermes-runtime/hermes/runtime/provision"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/api"
+	"github.com/hermes-runtime/hermes/runtime/store/lock"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -96,32 +99,46 @@ func (a *app) filesFor(ctx context.Context, c *client) (map[string][]byte, error
 	if a.config == "" && len(a.tools) == 0 {
 		return nil, nil
 	}
-	own, err := a.isOwn(ctx, c)
-	if err != nil || own {
-		return nil, err
-	}
-	return a.files(ctx)
-}
-
-// isOwn says that the flags name the project of the server: a process of this machine
-// that owns its state and reads its configuration directory.
-func (a *app) isOwn(ctx context.Context, c *client) (bool, error) {
-	if len(a.tools) > 0 {
-		return false, nil
-	}
-	address, err := a.owner()
-	if err != nil || strings.TrimRight(address, "/") != c.base {
-		return false, err
-	}
 	paths, err := a.locate()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var st api.Status
 	if err := c.get(ctx, "/api/status", nil, &st); err != nil {
-		return false, err
+		return nil, err
 	}
-	return st.Config == paths.ConfigDir, nil
+	// A process of this machine that owns this state and reads this directory.
+	if o, ok := lock.Owner(paths.State); ok && len(a.tools) == 0 && o.Address == c.base && st.Config == paths.ConfigDir {
+		return nil, nil
+	}
+	if err := sameLayout(paths, st); err != nil {
+		return nil, err
+	}
+	return a.files(ctx, paths)
+}
+
+// sameLayout says where a project has its directories elsewhere than the server's: then
+// the server would look for its files in vain, and plan that all is removed.
+func sameLayout(paths config.Paths, st api.Status) error {
+	names := func(project string, dirs []string) string {
+		out := []string{}
+		for _, dir := range dirs {
+			out = append(out, provision.InputName(dir, project))
+		}
+		return strings.Join(out, ", ")
+	}
+	here, there := names(paths.Project, []string{paths.ConfigDir}), names(st.Project, []string{st.Config})
+	if here != there {
+		return fault.New(fault.Invalid, "the configuration is in %q of this project, and in %q of the server's: name a directory that is laid out like %s", here, there, st.Project)
+	}
+	if len(paths.ToolsDirs) == 0 {
+		return nil // the files say
+	}
+	here, there = names(paths.Project, paths.ToolsDirs), names(st.Project, st.ToolsDirs)
+	if here != there {
+		return fault.New(fault.Invalid, "the tools are in %q of this project, and in %q of the server's: name directories that are laid out like those in %s", here, there, st.Project)
+	}
+	return nil
 }
 
 // planTries bounds how often a plan is made again because the server reloaded meanwhile.

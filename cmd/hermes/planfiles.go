@@ -61,11 +61,7 @@ func (r *recorder) within(project string) (inside map[string][]byte, outside []s
 
 // files are what a server needs to plan with this project instead of its own: whatever a
 // load of it reads. Mistakes in it are the server's to report.
-func (a *app) files(ctx context.Context) (map[string][]byte, error) {
-	paths, err := a.locate()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) files(ctx context.Context, paths config.Paths) (map[string][]byte, error) {
 	r := newRecorder()
 	if _, _, err := a.loadFrom(ctx, r); err != nil {
 		return nil, err

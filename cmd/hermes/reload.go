@@ -58,6 +58,7 @@ func (a *app) printOutcome(out reload.Outcome) {
 		a.printHeading(c)
 		a.printCapabilities(c)
 	}
+	a.printSharing(out.Diff.Sharing)
 	for _, d := range out.Report {
 		if d.Severity == "warning" {
 			a.printReport([]reload.Diagnostic{d})

@@ -339,4 +339,8 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), `"seq":{"type":"integer"}`) {
 		t.Errorf("body of fork: %s %v", body, err)
 	}
+	body, err = json.Marshal(doc.Paths["/api/plan"]["post"].RequestBody)
+	if err != nil || !strings.Contains(string(body), `"content":{"contentEncoding":"base64","type":"string"}`) {
+		t.Errorf("body of plan: %s %v", body, err)
+	}
 }

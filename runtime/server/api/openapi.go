@@ -94,6 +94,8 @@ func schemaOf(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
 		return object{}
+	case t == reflect.TypeFor[[]byte]():
+		return object{"type": "string", "contentEncoding": "base64"}
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	}

@@ -29,14 +29,16 @@ type Status struct {
 	Version string    `json:"version"`
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
-	// Project and Config are the directories of the project and of its configuration.
-	Project  string              `json:"project"`
-	Config   string              `json:"config"`
-	Stopping bool                `json:"stopping"`
-	Load     Load                `json:"load"`
-	Reload   reload.Status       `json:"reload"`
-	Draining []snapshot.Draining `json:"draining"`
-	Agents   []AgentStatus       `json:"agents"`
+	// Project, Config and ToolsDirs are the directories of the project, of its
+	// configuration and of its tools.
+	Project   string              `json:"project"`
+	Config    string              `json:"config"`
+	ToolsDirs []string            `json:"tools_dirs"`
+	Stopping  bool                `json:"stopping"`
+	Load      Load                `json:"load"`
+	Reload    reload.Status       `json:"reload"`
+	Draining  []snapshot.Draining `json:"draining"`
+	Agents    []AgentStatus       `json:"agents"`
 	// Tools are those whose handler is not ready.
 	Tools  []ToolStatus  `json:"tools"`
 	Checks []CheckStatus `json:"checks"`
@@ -91,7 +93,7 @@ func (h *handler) status(w http.ResponseWriter, r *http.Request) error {
 	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
 	waiting := unloaded(lease.Config.Paths.Project, st)
 	return route.WriteJSON(w, http.StatusOK, Status{
-		Version: h.Version, PID: os.Getpid(), Started: h.Started, Project: lease.Config.Paths.Project, Config: lease.Config.Paths.ConfigDir, Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load(), h.Loop.Waiting()},
+		Version: h.Version, PID: os.Getpid(), Started: h.Started, Project: lease.Config.Paths.Project, Config: lease.Config.Paths.ConfigDir, ToolsDirs: list(lease.Config.Paths.ToolsDirs), Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load(), h.Loop.Waiting()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
 		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config, waiting),
 	})
