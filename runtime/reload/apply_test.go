@@ -141,3 +141,19 @@ func TestTwoAppliesAtOnce(t *testing.T) {
 	}
 	diff(t, changed, 1)
 }
+
+// What is on disk is live already: that is no refusal.
+func TestApplyWithNothingToDo(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL})
+	for _, e := range []Expect{{}, {Generation: 1}, expect(p.planned())} {
+		out, err := p.apply(e)
+		must(t, err)
+		diff(t, []any{out.Changed, out.Result, out.Generation}, []any{false, Unchanged, int64(1)})
+	}
+	p.write("tools.d/a.hcl", "tool {")
+	p.reload()
+	p.remove("tools.d/a.hcl") // what was stale is no more
+	out, err := p.apply(Expect{Generation: 1})
+	must(t, err)
+	diff(t, []any{out.Result, p.stale(out), p.r.Status().Stale}, []any{Unchanged, map[string]string(nil), []Stale{}})
+}

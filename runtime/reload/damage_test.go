@@ -1,14 +1,17 @@
 package reload
 
 import (
+	"context"
 	"database/sql"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 // tamper changes the database behind the back of whoever has it open.
@@ -92,4 +95,43 @@ func TestALenientStartOnADamagedRecord(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hung is a history whose writes do not end, whatever their context says, until they may.
+type hung struct {
+	*state
+	hang  chan struct{} // nil: they end
+	limit []time.Duration
+}
+
+func (h *hung) PrepareGeneration(ctx context.Context, c store.GenerationChange) error {
+	at, _ := ctx.Deadline()
+	h.limit = append(h.limit, time.Until(at).Round(time.Second))
+	if h.hang != nil {
+		<-h.hang
+	}
+	return h.state.PrepareGeneration(ctx, c)
+}
+
+// A disk that hangs keeps no removal from going live, and holds up only the first reload.
+func TestAHungHistoryKeepsNothingFromGoingLive(t *testing.T) {
+	st := newState(t)
+	h := &hung{state: st}
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")}, st.use, func(o *Options) {
+		o.History = h
+	})
+	p.r.journal.o.patience.grace, p.r.journal.o.patience.usual = 0, time.Second
+	h.hang = make(chan struct{})
+	p.remove("tools.d/b.hcl")
+	p.reload()
+	diff(t, []any{p.names(), p.r.Status().Unrecorded}, []any{[]string{"a"}, errStuck.Error()})
+	p.remove("tools.d/a.hcl")
+	p.reload() // waits for nothing
+	diff(t, len(p.names()), 0)
+	close(h.hang)
+	for p.r.Status().Unrecorded != "" {
+		p.reload()
+	}
+	st.holds(p)
+	diff(t, h.limit, []time.Duration{10 * time.Second, time.Second, time.Second})
 }

@@ -36,9 +36,10 @@ type Modules interface {
 	Keep(ctx context.Context, digests map[string]bool) error
 }
 
-// recordTimeout bounds how long a generation waits for the history before it goes live
-// without.
-const recordTimeout = 10 * time.Second
+// patience is how long a generation waits for the history before it goes live without:
+// less while that is behind already, so that a removal is not kept waiting again and
+// again. Grace is what a write gets to notice that its time is over.
+type patience struct{ usual, behind, grace time.Duration }
 
 // journal numbers generations and keeps them in the history: a generation is prepared
 // there before it goes live and confirmed after. The history may fail; then the
@@ -52,6 +53,7 @@ type journal struct {
 	modules map[string]bool // what was kept of modules at last; nil: not known
 	last    *entry          // the newest generation that the history knows to have been live
 	pending *entry          // prepared there, and not confirmed
+	stuck   chan error      // of a write that did not end in time; nil: there is none
 
 	mu     sync.Mutex // guards below, which the status reads
 	good   int64      // last.number
@@ -159,34 +161,81 @@ func (j *journal) prepare(ctx context.Context, e, from *entry, diff *generation.
 	if j.o.History == nil {
 		return false
 	}
-	ctx, cancel := recording(ctx)
-	defer cancel()
-	err := j.write(ctx, e, from, diff)
+	err := j.recording(ctx, func(ctx context.Context, step func(string)) error { return j.write(ctx, step, e, from, diff) })
 	if err != nil {
 		j.note(e, err)
 	}
 	return err == nil
 }
 
-// recording is the time there is for the history. What is live is recorded, whether or
-// not the caller still waits.
-func recording(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+// recording writes to the history, in the time that there is. What is live is recorded,
+// whether or not the caller still waits. A disk that hangs keeps nothing from going live:
+// a write that does not end is left behind, and until it has ended there is no other.
+func (j *journal) recording(ctx context.Context, write func(ctx context.Context, step func(string)) error) error {
+	if j.stuck != nil {
+		select {
+		case <-j.stuck:
+			j.stuck = nil
+		default:
+			return errStuck
+		}
+	}
+	limit := j.o.patience.usual
+	if j.why() != "" {
+		limit = j.o.patience.behind
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	done, s := make(chan error, 1), steps{on: j.o.OnStep}
+	go func() { done <- write(ctx, s.step) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(j.o.patience.grace):
+		s.end()
+		j.stuck = done
+		return errStuck
+	}
 }
+
+// steps tells of steps until a write is left behind.
+type steps struct {
+	mu sync.Mutex // guards below
+	on func(string)
+}
+
+func (s *steps) step(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on(name)
+}
+
+func (s *steps) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on = func(string) {}
+}
+
+// errStuck is why nothing is recorded while a write does not end.
+var errStuck = fault.New(fault.Timeout, "the state does not answer: a write of the history does not end; check the disk that holds the state")
 
 // confirm records that e, which was prepared, is live, and drops the modules that no
 // generation needs any more.
 func (j *journal) confirm(ctx context.Context, e *entry) {
-	ctx, cancel := recording(ctx)
-	defer cancel()
-	err := j.settle(ctx)
-	j.note(e, err)
-	if err != nil {
-		return
-	}
-	j.o.OnStep(StepConfirmed)
-	j.keepModules(ctx)
-	j.o.OnStep(StepModulesKept)
+	j.note(e, j.recording(ctx, func(ctx context.Context, step func(string)) error {
+		if err := j.settle(ctx); err != nil {
+			return err
+		}
+		step(StepConfirmed)
+		j.keepModules(ctx)
+		step(StepModulesKept)
+		return nil
+	}))
 }
 
 // catchUp records e, which is live, if the history is behind.
@@ -200,7 +249,7 @@ func (j *journal) catchUp(ctx context.Context, e *entry) {
 }
 
 // write prepares e. What is live already and was prepared before comes first.
-func (j *journal) write(ctx context.Context, e, from *entry, diff *generation.Diff) error {
+func (j *journal) write(ctx context.Context, step func(string), e, from *entry, diff *generation.Diff) error {
 	if j.pending != nil && j.pending.number != e.number {
 		if err := j.settle(ctx); err != nil {
 			return err
@@ -209,7 +258,7 @@ func (j *journal) write(ctx context.Context, e, from *entry, diff *generation.Di
 	if err := j.storeModules(ctx, e); err != nil {
 		return err
 	}
-	j.o.OnStep(StepModulesStored)
+	step(StepModulesStored)
 	switch {
 	case e.number == j.last.number:
 		j.last = e // resumed: it is there
@@ -228,7 +277,7 @@ func (j *journal) write(ctx context.Context, e, from *entry, diff *generation.Di
 		}
 		j.pending = e
 	}
-	j.o.OnStep(StepPrepared)
+	step(StepPrepared)
 	return nil
 }
 

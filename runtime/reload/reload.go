@@ -24,7 +24,8 @@
 // # Concurrency
 //
 // A [Reloader] is safe for concurrent use. It has a goroutine only while a reload
-// runs or in Run; both have ended when the calls that started them have.
+// runs or in Run; both have ended when the calls that started them have, but for a write
+// to a history that hangs.
 //
 // # Errors
 //
@@ -120,6 +121,8 @@ type Options struct {
 
 	load  loadFunc // tests put others in their places
 	watch func(skip string) (*watcher, error)
+
+	patience patience
 }
 
 type loadFunc func(ctx context.Context, src config.Source, o config.Options) (*config.Config, hcl.Diagnostics)
@@ -136,6 +139,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.load == nil {
 		o.load = config.Load
+	}
+	if o.patience == (patience{}) {
+		o.patience = patience{usual: 10 * time.Second, behind: time.Second, grace: time.Second}
 	}
 	if o.watch == nil {
 		o.watch = newWatcher

@@ -313,7 +313,7 @@ func (s *settlement) result(stale []Stale) Result {
 		return Swapped
 	case s.next != nil:
 		return Partial
-	case len(stale) > 0 || s.strict:
+	case len(stale) > 0 || len(s.refused) > 0:
 		return Refused
 	}
 	return Unchanged
