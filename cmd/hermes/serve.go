@@ -34,9 +34,17 @@ func (a *app) serveCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "listen on `ADDRESS` (default server.listen, else 127.0.0.1:8420)")
-	cmd.Flags().BoolVar(&lenient, "lenient", false, "start without tools files that do not load, instead of exiting")
+	cmd.Flags().BoolVar(&lenient, "lenient", false, "run on the last good version of files that do not load, instead of exiting")
 	cmd.Flags().BoolVar(&watch, "watch", true, "reload when files change")
 	return cmd
+}
+
+// refusal says why serve did not start on files with errors, and what would let it.
+func refusal(o runtime.Options, err error) string {
+	if o.Lenient {
+		return err.Error()
+	}
+	return "hermes serve starts only with files that load; --lenient runs on the last good version of those that do not"
 }
 
 func (a *app) serve(ctx context.Context, o runtime.Options) error {
@@ -51,7 +59,7 @@ func (a *app) serve(ctx context.Context, o runtime.Options) error {
 	}
 	if err != nil {
 		if diags.HasErrors() && fault.KindOf(err) == fault.Invalid {
-			a.note("hermes serve starts only with files that load; --lenient starts without tools files that do not")
+			a.note(refusal(o, err))
 			return exitError(exitUsage)
 		}
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/generation"
 	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
@@ -247,7 +248,16 @@ func nothing() *entry {
 func compare(from, to *entry) *generation.Diff {
 	d := generation.Compare(from.manifest, to.manifest)
 	d.Inputs = compareInputs(from.inputs, to.inputs)
+	if to.live != nil {
+		d.Sharing = sharing(to.live.snapshot.Sharing)
+	}
 	return &d
+}
+
+// sharing is how much of a generation was there before, as a diff has it.
+func sharing(s snapshot.Sharing) *generation.Sharing {
+	count := func(c snapshot.Count) generation.Count { return generation.Count{Shared: c.Shared, Built: c.Built} }
+	return &generation.Sharing{Handlers: count(s.Handlers), Modules: count(s.Modules), Models: count(s.Models), Checks: count(s.Checks)}
 }
 
 func compareInputs(from, to map[string]store.GenerationInput) []generation.InputChange {
