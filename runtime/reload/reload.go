@@ -21,6 +21,28 @@
 // one of any other input withholds the whole candidate except removals below tools
 // directories.
 //
+// # What is seen of the disk
+//
+// A poll, SIGHUP and the API look at every input; a file is read again unless its inode,
+// size and times are what they were for two seconds of our own clock, so that times which
+// run backwards or lie in the future hide nothing. An event leads to a look at the files
+// it names. Lost events, and those about directories and links, lead to a look at
+// everything, and so does every event while some directory cannot be watched. Whatever
+// gives no event is found by the next poll: hard links written by another name, writes
+// through memory (when the system marks the file), changes made by another machine, a
+// parent of the project exchanged for another.
+//
+// A change is taken when events, and the changed files themselves, have been left alone
+// for Quiet, and at the latest MaxWait after the first event. A file that is empty, holds
+// the beginning of the live one only, or ends within a line where the live one did not, is
+// waited for until it was left alone for MaxWait, up to twice that. Somebody who writes
+// in place and stops for longer, where a block ends, cannot be told from somebody who is
+// done; one who renames a finished file into place is never seen half-way. What a trigger
+// insists on is taken as it is.
+//
+// What is no readable file or directory below a tools directory is a change that does
+// not load: it is withheld, and what was live in its place stays.
+//
 // # Concurrency
 //
 // A [Reloader] is safe for concurrent use. It has a goroutine only while a reload
