@@ -174,8 +174,9 @@ func (j *journal) prepare(ctx context.Context, e, from *entry, diff *generation.
 func (j *journal) recording(ctx context.Context, write func(ctx context.Context, step func(string)) error) error {
 	if j.stuck != nil {
 		select {
-		case <-j.stuck:
+		case err := <-j.stuck:
 			j.stuck = nil
+			j.o.Log.Info("write of the history that did not end has ended", "err", err)
 		default:
 			return errStuck
 		}
