@@ -374,8 +374,8 @@ func InputsDigest(cfg *config.Config) string {
 // InputName is what an input is known by beyond this machine: with slashes and relative
 // to the project where it is inside, else its path.
 func InputName(path, project string) string {
-	if rest, ok := strings.CutPrefix(path, project+"/"); ok && filepath.Separator == '/' && plainly(rest) {
-		return rest
+	if n := len(project); filepath.Separator == '/' && len(path) > n && path[:n] == project && path[n] == '/' && plainly(path[n+1:]) {
+		return path[n+1:]
 	}
 	rel, err := filepath.Rel(project, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {

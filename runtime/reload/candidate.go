@@ -261,7 +261,7 @@ func underAny(path string, dirs []string) bool {
 
 // under says that path stands below dir, as named.
 func under(path, dir string) bool {
-	if len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == filepath.Separator && !strings.Contains(path[len(dir):], "/.") {
+	if n := len(dir); len(path) > n+1 && path[:n] == dir && path[n] == filepath.Separator && path[n+1] != filepath.Separator && !strings.Contains(path[n:], "/.") {
 		return true // most paths; the rest have to be taken apart
 	}
 	rel, err := filepath.Rel(dir, path)

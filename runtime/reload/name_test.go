@@ -36,3 +36,15 @@ func TestAReloadGoesStepByStep(t *testing.T) {
 	p.reload()
 	diff(t, steps, []string{StepLooked, StepLoaded, StepLoaded, StepBuilt, StepSwapped})
 }
+
+// TestUnder takes the quick way and the long one to the same answers.
+func TestUnder(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/p/a": true, "/p/a/b.hcl": true, "/p/.a": true, "/p/..a": true, "/p/a/../b": true, "/p/../q/a": false, "/p/a/../../q": false, "/p": false, "/p/": false,
+		"/p/.": false, "/p//": false, "/p//a": true, "/pq/a": false, "/q": false, "/": false,
+	} {
+		if got := under(path, "/p"); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
