@@ -436,3 +436,23 @@ func TestTruncateThenWriteIsNoRemoval(t *testing.T) {
 	diff(t, p.offered(), map[string]string{"a": "Two.", "b": "One."})
 	diff(t, out.Generation, int64(2))
 }
+
+// Where something else is changed all the time, the wait for a file that was emptied a
+// moment ago ends: the rest goes live, and the file is as it was until it is written.
+func TestAFileEmptiedWhileOthersChangeIsPostponed(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")})
+	p.write("tools.d/b.hcl", native("b", "Two."))
+	must(t, os.Truncate(p.at("tools.d/a.hcl"), 0))
+	write(t, p.at("tools.d/new.hcl"), "")
+	p.r.news.add(p.at("tools.d/a.hcl"), p.at("tools.d/b.hcl"), p.at("tools.d/new.hcl"))
+	p.r.news.told.first, p.r.news.ended = time.Now().Add(-time.Hour), time.Time{} // events came all the time
+	out, err := p.r.Reload(t.Context(), TriggerFile)
+	must(t, err)
+	diff(t, p.offered(), map[string]string{"a": "One.", "b": "Two."})
+	diff(t, len(out.Stale), 0)
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.write("tools.d/new.hcl", native("new", "One."))
+	_, err = p.r.Reload(t.Context(), TriggerFile)
+	must(t, err)
+	diff(t, p.offered(), map[string]string{"a": "Two.", "b": "Two.", "new": "One."})
+}

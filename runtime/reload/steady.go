@@ -3,13 +3,16 @@ package reload
 import (
 	"bytes"
 	"context"
+	"io/fs"
 	"time"
 )
 
 // look sees the disk as it is. When nobody asked for it right now, a file that was
 // written a moment ago may be in the middle of that: it is looked at again, until it is
 // left alone or MaxWait has passed since the first event. One that looks cut off gets as
-// much again: it is worth more than to be in time.
+// much again: it is worth more than to be in time. If it still may be in the middle of
+// being written then, because something else keeps being changed, the rest goes ahead
+// without it.
 //
 // After events only what they named is looked at, and what cannot be trusted to be as
 // it was without one.
@@ -25,7 +28,8 @@ func (r *Reloader) look(ctx context.Context, trigger string) (*view, error) {
 		}
 		busy, cut := r.moving(v, trigger)
 		waited := time.Since(begin)
-		if (!busy || waited >= r.o.MaxWait) && (!cut || waited >= 2*r.o.MaxWait) {
+		if (!busy || waited >= r.o.MaxWait) && (len(cut) == 0 || waited >= 2*r.o.MaxWait) {
+			r.postpone(v, cut)
 			return v, nil
 		}
 		select {
@@ -44,15 +48,33 @@ func (r *Reloader) take(trigger string) told {
 	return t
 }
 
+// postpone leaves changes to the next look: in this one the files are as they are live.
+func (r *Reloader) postpone(v *view, paths []string) {
+	l := r.current()
+	for _, path := range paths {
+		v.take(path, l.file(path))
+		r.news.add(path)
+	}
+}
+
+// file is an input as it is live.
+func (l *live) file(path string) *file {
+	in, ok := l.content(path)
+	if !ok {
+		return &file{err: fs.ErrNotExist}
+	}
+	return &file{content: in.Content, digest: in.Digest}
+}
+
 // moving says that some change is younger than the quiet time, so that more may follow;
-// cut that one is younger than MaxWait and looks like the beginning of a file: most
+// cut are those that are younger than MaxWait and look like the beginning of a file: most
 // programs empty a file and then write it.
-func (r *Reloader) moving(v *view, trigger string) (busy, cut bool) {
+func (r *Reloader) moving(v *view, trigger string) (busy bool, cut []string) {
 	r.mu.Lock()
 	l, tracked, tried := r.live, r.tracked, r.tried
 	r.mu.Unlock()
 	if l.config == nil {
-		return false, false
+		return false, nil
 	}
 	for path := range l.changes(v, tracked) {
 		f := v.look(path)
@@ -61,7 +83,9 @@ func (r *Reloader) moving(v *view, trigger string) (busy, cut bool) {
 		}
 		age := f.age(trigger)
 		busy = busy || age < r.o.Quiet
-		cut = cut || age < r.o.MaxWait && l.cut(path, f)
+		if age < r.o.MaxWait && l.cut(path, f) {
+			cut = append(cut, path)
+		}
 	}
 	return busy, cut
 }

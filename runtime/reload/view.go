@@ -43,6 +43,13 @@ func (v *view) look(path string) *file {
 	return look()
 }
 
+// take makes f what a path is found to be.
+func (v *view) take(path string, f *file) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.files[path] = func() *file { return f }
+}
+
 func (v *view) looker(path string) func() *file {
 	if err := v.broken[path]; err != nil {
 		return func() *file { return &file{err: err} }
