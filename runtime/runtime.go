@@ -105,6 +105,7 @@ func New(o Options) (*System, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &System{o: o, log: o.Log, holder: snapshot.NewHolder(), started: time.Now()}
+	s.holder.Expired = s.drained
 	if err := s.open(); err != nil {
 		s.Close()
 		return nil, err
@@ -279,6 +280,15 @@ func (s *System) openLoop() error {
 	})
 	s.onClose(s.endRuns)
 	return s.loop.Recover(context.Background())
+}
+
+// drained logs that what still ran on a replaced generation was canceled.
+func (s *System) drained(d snapshot.Draining) {
+	who := make([]string, len(d.Holders))
+	for i, h := range d.Holders {
+		who[i] = h.Who
+	}
+	s.log.Warn("drain timeout ended", "generation", d.Generation, "holders", d.Count, "held_by", who, "replaced", d.Since)
 }
 
 // closeGrace is how long generations may take to close once everything has ended.

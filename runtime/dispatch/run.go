@@ -131,7 +131,7 @@ func (d *Dispatcher) call(ctx context.Context, s *station) (tool.Result, error) 
 	case a := <-done:
 		return d.settle(ctx, s, a)
 	case <-grace.C:
-		d.leaveBehind(s.request, s.tool, done)
+		d.leaveBehind(s.request, s.tool, context.Cause(ctx), done)
 		return tool.Result{}, over(ctx, s.tool, true)
 	}
 }
@@ -202,13 +202,13 @@ func (a *abandoned) remove() {
 }
 
 // leaveBehind watches a handler that did not return in time until it does.
-func (d *Dispatcher) leaveBehind(r *Request, t *registry.Tool, done <-chan answer) {
+func (d *Dispatcher) leaveBehind(r *Request, t *registry.Tool, cause error, done <-chan answer) {
 	release := func() {}
 	if r.Retain != nil {
 		release = r.Retain(leftBehind(r, t))
 	}
 	d.abandoned.add()
-	d.o.Log.Warn("tool handler ignores the end of its time", r.attrs(t.Name)...)
+	d.o.Log.Warn("tool handler ignores the end of its time", append(r.attrs(t.Name), "cause", cause.Error())...)
 	go func() {
 		<-done
 		release()

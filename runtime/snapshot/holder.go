@@ -21,6 +21,10 @@ const maxHolders = 20
 
 // Holder holds the live generation and those that still drain.
 type Holder struct {
+	// Expired is told when the drain timeout of a generation ends, after its leases have:
+	// who holds it then has yet to let go. Set it before the first Swap; nil: nobody is told.
+	Expired func(Draining)
+
 	started time.Time // uses count their beginnings from here: that costs less than the time of day
 
 	swaps sync.Mutex // held by one Swap at a time, before mu
@@ -213,9 +217,20 @@ func (h *Holder) retire(e *entry, drain time.Duration) bool {
 	}
 	if drain > 0 {
 		cause := fault.Wrap(fault.Canceled, ErrDrained, "generation %d was replaced, and the time that runtime.drain_timeout gives it (%s) ended", e.snapshot.Number, drain)
-		e.timer = time.AfterFunc(drain, func() { e.expire(cause) })
+		e.timer = time.AfterFunc(drain, func() { h.expired(e, cause) })
 	}
 	return false
+}
+
+// expired ends the leases of e.
+func (h *Holder) expired(e *entry, cause error) {
+	h.mu.Lock()
+	was := h.describe(e)
+	h.mu.Unlock()
+	e.expire(cause)
+	if h.Expired != nil && was.Count > 0 { // else its last holder let go at this moment
+		h.Expired(was)
+	}
 }
 
 // release ends the use. The last one of a retired generation closes it.
@@ -271,9 +286,14 @@ func (h *Holder) Draining() []Draining {
 	defer h.mu.Unlock()
 	out := make([]Draining, 0, len(h.retired))
 	for _, e := range h.retired {
-		out = append(out, Draining{e.snapshot.Number, e.retired, h.holdings(e), e.holders})
+		out = append(out, h.describe(e))
 	}
 	return out
+}
+
+// describe needs mu.
+func (h *Holder) describe(e *entry) Draining {
+	return Draining{e.snapshot.Number, e.retired, h.holdings(e), e.holders}
 }
 
 // holdings describes the oldest holders of e. Needs mu.

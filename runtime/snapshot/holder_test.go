@@ -80,14 +80,20 @@ func TestIdleGenerationClosesAtOnce(t *testing.T) {
 func TestDrainTimeoutExpiresLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := snapshot.NewHolder()
+		var told []snapshot.Draining
+		h.Expired = func(d snapshot.Draining) { told = append(told, d) }
 		h.Swap(&snapshot.Snapshot{Number: 1}, 0)
-		old, release, _ := h.Acquire()
+		old, release, _ := h.AcquireFor("run r")
 		h.Swap(&snapshot.Snapshot{Number: 2}, time.Minute)
 		time.Sleep(59 * time.Second)
-		if old.Expiry.Err() != nil {
+		if old.Expiry.Err() != nil || told != nil {
 			t.Error("expired early")
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(told) != 1 || told[0].Generation != 1 || told[0].Count != 1 || told[0].Holders[0].Who != "run r" {
+			t.Errorf("told %+v", told)
+		}
 		if !errors.Is(context.Cause(old.Expiry), snapshot.ErrDrained) {
 			t.Errorf("cause = %v, want ErrDrained", context.Cause(old.Expiry))
 		}
