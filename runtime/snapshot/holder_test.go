@@ -80,19 +80,22 @@ func TestIdleGenerationClosesAtOnce(t *testing.T) {
 func TestDrainTimeoutExpiresLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := snapshot.NewHolder()
-		var told []snapshot.Draining
-		h.Expired = func(d snapshot.Draining) { told = append(told, d) }
+		told := make(chan snapshot.Draining, 2)
+		h.Expired = func(d snapshot.Draining) { told <- d }
 		h.Swap(&snapshot.Snapshot{Number: 1}, 0)
 		old, release, _ := h.AcquireFor("run r")
 		h.Swap(&snapshot.Snapshot{Number: 2}, time.Minute)
 		time.Sleep(59 * time.Second)
-		if old.Expiry.Err() != nil || told != nil {
+		if old.Expiry.Err() != nil || len(told) != 0 {
 			t.Error("expired early")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(told) != 1 || told[0].Generation != 1 || told[0].Count != 1 || told[0].Holders[0].Who != "run r" {
-			t.Errorf("told %+v", told)
+		if len(told) != 1 {
+			t.Fatalf("told %d times", len(told))
+		}
+		if d := <-told; d.Generation != 1 || d.Count != 1 || d.Holders[0].Who != "run r" {
+			t.Errorf("told %+v", d)
 		}
 		if !errors.Is(context.Cause(old.Expiry), snapshot.ErrDrained) {
 			t.Errorf("cause = %v, want ErrDrained", context.Cause(old.Expiry))
