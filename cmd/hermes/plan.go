@@ -76,6 +76,9 @@ func (a *app) planAnywhere(ctx context.Context, offline bool) (*client, reload.P
 	var c *client
 	var ok bool
 	var err error
+	if offline && a.server != "" {
+		return nil, reload.Plan{}, planFile{}, usageError{errors.New("--offline uses no server, and --server names one: give one of them")}
+	}
 	if !offline {
 		if c, ok, err = a.running(); err != nil {
 			return nil, reload.Plan{}, planFile{}, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -40,9 +41,7 @@ func writePlan(path string, p planFile) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the operator's own path
 	if err == nil {
 		_, err = f.Write(append(raw, '\n'))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, f.Chmod(0o600), f.Close()) // it may have been there, for others too
 	}
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "the plan cannot be written to %s: %s", path, reason(err))

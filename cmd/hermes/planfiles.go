@@ -96,7 +96,11 @@ func (c *client) planFiles(ctx context.Context, files map[string][]byte) (reload
 			body.Inputs[i].Content = files[in.Path]
 		}
 	}
-	return plan, c.call(ctx, http.MethodPost, "/api/plan", body, &plan)
+	err = c.call(ctx, http.MethodPost, "/api/plan", body, &plan)
+	if fault.KindOf(err) == fault.TooLarge {
+		err = fault.Wrap(fault.TooLarge, err, "the files that the server lacks are too many to send (%s): copy the project to the server, and plan there", explain(err))
+	}
+	return plan, err
 }
 
 // missingOf gives the files whose content a server said that it lacks.
