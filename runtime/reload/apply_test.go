@@ -1,7 +1,10 @@
 package reload
 
 import (
+	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -156,4 +159,57 @@ func TestApplyWithNothingToDo(t *testing.T) {
 	out, err := p.apply(Expect{Generation: 1})
 	must(t, err)
 	diff(t, []any{out.Result, p.stale(out), p.r.Status().Stale}, []any{Unchanged, map[string]string(nil), []Stale{}})
+}
+
+// Reloads, applies, plans and questions at once: each generation is recorded, numbers rise
+// by one, and the last one is what is on disk.
+func TestHammerReloadsAppliesAndPlans(t *testing.T) {
+	p, st := good(t)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	loop := func(do func()) {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					do()
+				}
+			}
+		})
+	}
+	loop(func() {
+		plan, err := p.r.Plan(context.Background(), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		if !plan.Valid {
+			return
+		}
+		if _, err := p.r.Apply(context.Background(), TriggerAPI, "ops", expect(plan)); err != nil && fault.KindOf(err) != fault.Exists {
+			t.Error(err)
+		}
+	})
+	loop(func() {
+		if _, err := p.r.Reload(context.Background(), TriggerPoll); err != nil {
+			t.Error(err)
+		}
+	})
+	loop(func() { p.r.Status() })
+	for n := range 20 {
+		p.write("tools.d/a.hcl", native("a", fmt.Sprint(n)))
+		p.write("tools.d/noop.wasm", module(fmt.Sprint(n)))
+		p.reload()
+	}
+	close(stop)
+	wg.Wait()
+	p.reload()
+	diff(t, p.offered()["a"], "19")
+	st.holds(p)
+	for i, row := range st.rows() {
+		if !strings.HasPrefix(row, fmt.Sprintf("%d<%d ", i+1, i)) {
+			t.Errorf("row %d is %q", i, row)
+		}
+	}
 }

@@ -106,3 +106,53 @@ func (p *project) follows(t *testing.T, out Outcome, path string) {
 	}
 	diff(t, string(p.live().Config.Inputs[p.at(path)].Content), string(want))
 }
+
+// Whatever is on disk, a lenient restart comes up with what was live, under its number and
+// with the same changes withheld; numbers name one content for ever.
+func TestALenientRestartAfterAnySequenceOfEditsIsNoChange(t *testing.T) {
+	all := states()
+	paths := sortedKeys(all)
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			whole := files{}
+			for path, s := range all {
+				whole[path] = s[0]
+			}
+			st := newState(t)
+			p := start(t, whole, st.use)
+			contents := map[int64]string{}
+			for step := range 12 {
+				var did []string
+				for range 1 + rnd.IntN(5) {
+					path := paths[rnd.IntN(len(paths))]
+					state := rnd.IntN(len(all[path]))
+					did = append(did, fmt.Sprintf("%s=%d", path, state))
+					p.put(path, all[path][state])
+				}
+				failing := rnd.IntN(3) == 0
+				st.fail = func(int) bool { return failing && rnd.IntN(2) == 0 }
+				p.reload()
+				st.fail = nil
+				before := p.reload()
+				st.holds(p)
+				if before.Changed { // not all was said yet
+					before = p.reload()
+				}
+				was := p.live()
+				if inputs, ok := contents[was.Number]; ok && inputs != was.Inputs {
+					t.Fatalf("step %d (%v): generation %d has two contents", step, did, was.Number)
+				}
+				contents[was.Number] = was.Inputs
+				p = st.restart(p)
+				after := p.lenient()
+				st.holds(p)
+				if p.live().Inputs != was.Inputs || p.live().Number != was.Number {
+					t.Fatalf("step %d (%v): generation %d with %v became %d with %v", step, did, was.Number, before.Stale, p.live().Number, after.Stale)
+				}
+				diff(t, staleOf(after.Stale), staleOf(before.Stale))
+			}
+		})
+	}
+}
