@@ -12,6 +12,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
+// maxDepth bounds directories below each other. Declarations are not read as deep.
+const maxDepth = 32
+
 // watcher gets events of directories from the system.
 type watcher struct {
 	fs   *fsnotify.Watcher
@@ -43,7 +46,7 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 	s := survey{w: w, want: places{}, trees: map[string]bool{}}
 	for _, dir := range dirs {
 		s.want.path(dir)
-		s.tree(dir, dir, map[string]bool{})
+		s.tree(dir, dir, map[string]bool{}, 0)
 	}
 	for _, file := range files {
 		if !s.trees[filepath.Dir(file)] {
@@ -51,6 +54,9 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 		}
 	}
 	for dir, at := range s.want {
+		if at.self != nil {
+			continue
+		}
 		self, err := w.add(dir)
 		if at.self = self; err != nil {
 			s.failed = errors.Join(s.failed, err)
@@ -90,22 +96,31 @@ type survey struct {
 }
 
 // tree adds dir and the directories below it in which declarations are looked for.
-// Each is watched before it is listed, so that nothing appears unseen in between.
-func (s *survey) tree(dir, named string, seen map[string]bool) {
+func (s *survey) tree(dir, named string, seen map[string]bool, depth int) {
 	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || real == s.w.skip {
+	if err != nil {
 		return // what is not there is watched from above
+	}
+	s.branch(real, named, seen, depth)
+}
+
+// branch adds a directory that is no link. It is watched before it is listed, so that
+// nothing appears unseen in between.
+func (s *survey) branch(real, named string, seen map[string]bool, depth int) {
+	if real == s.w.skip || depth > maxDepth {
+		return
 	}
 	if seen[real] {
 		s.twice = true
 		return
 	}
 	seen[real] = true
-	if _, err := s.w.add(real); err != nil {
-		s.failed = errors.Join(s.failed, err)
-	}
 	s.want.declares(real, named)
 	s.trees[named] = true
+	self, err := s.w.add(real)
+	if s.want[real].self = self; err != nil {
+		s.failed = errors.Join(s.failed, err)
+	}
 	entries, err := os.ReadDir(real)
 	if err != nil {
 		return // gone meanwhile; its parent tells
@@ -114,12 +129,15 @@ func (s *survey) tree(dir, named string, seen map[string]bool) {
 		if strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), "_") {
 			continue
 		}
-		path := filepath.Join(real, e.Name())
-		if e.Type()&fs.ModeSymlink != 0 {
+		path, named := filepath.Join(real, e.Name()), filepath.Join(named, e.Name())
+		switch link := e.Type()&fs.ModeSymlink != 0; {
+		case e.IsDir():
+			s.branch(path, named, seen, depth+1)
+		case link && isDir(path):
 			s.want.path(path)
-		}
-		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isDir(path) {
-			s.tree(path, filepath.Join(named, e.Name()), seen)
+			s.tree(path, named, seen, depth+1)
+		case link:
+			s.want.path(path)
 		}
 	}
 }
