@@ -25,7 +25,7 @@ func (a *app) toolsCommand() *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List declared tools", Args: cobra.NoArgs, RunE: list},
 		&cobra.Command{
-			Use: "show NAME", Short: "Show a tool's declaration and the definition a model gets", Args: cobra.ExactArgs(1),
+			Use: "show NAME", Short: "Show a tool's declaration, what it may do, and the definition a model gets", Args: cobra.ExactArgs(1),
 			ValidArgsFunction: names(false, a.toolNames),
 			RunE:              func(cmd *cobra.Command, args []string) error { return a.showTool(cmd.Context(), args[0]) },
 		},
@@ -45,18 +45,20 @@ func (a *app) toolsCommand() *cobra.Command {
 }
 
 type toolView struct {
-	Name       string          `json:"name"`
-	Toolset    string          `json:"toolset"`
-	Kind       string          `json:"kind"`
-	Source     string          `json:"source"`
-	Effect     string          `json:"effect"`
-	Idempotent bool            `json:"idempotent"`
-	Parallel   bool            `json:"parallel"`
-	Untrusted  bool            `json:"untrusted"`
-	Declared   string          `json:"declared"`
-	Overrides  string          `json:"overrides,omitempty"`
-	Summary    string          `json:"description"`
-	Definition json.RawMessage `json:"definition,omitempty"`
+	Name       string `json:"name"`
+	Toolset    string `json:"toolset"`
+	Kind       string `json:"kind"`
+	Source     string `json:"source"`
+	Effect     string `json:"effect"`
+	Idempotent bool   `json:"idempotent"`
+	Parallel   bool   `json:"parallel"`
+	Untrusted  bool   `json:"untrusted"`
+	Declared   string `json:"declared"`
+	Overrides  string `json:"overrides,omitempty"`
+	Summary    string `json:"description"`
+	// Capabilities are what a call may do to the world; the list of tools leaves them out.
+	Capabilities []string        `json:"capabilities,omitempty"`
+	Definition   json.RawMessage `json:"definition,omitempty"`
 }
 
 func viewTool(t *registry.Tool) toolView {
@@ -106,7 +108,7 @@ func (a *app) showTool(ctx context.Context, name string) error {
 		return err
 	}
 	v := viewTool(t)
-	v.Definition = def.JSON
+	v.Definition, v.Capabilities = def.JSON, t.Capabilities
 	if a.json {
 		return a.printJSON(v)
 	}
@@ -134,6 +136,7 @@ func (a *app) printTool(v toolView) error {
 	if v.Overrides != "" {
 		rows = append(rows, []string{"overrides", v.Overrides})
 	}
+	rows = append(rows, capabilityRows(v.Capabilities)...)
 	if err := a.table(nil, rows); err != nil {
 		return err
 	}
@@ -143,6 +146,22 @@ func (a *app) printTool(v toolView) error {
 	}
 	a.say("\n%s", pretty.String())
 	return nil
+}
+
+// capabilityRows say what a call may do to the world, a line each.
+func capabilityRows(capabilities []string) [][]string {
+	if len(capabilities) == 0 {
+		return [][]string{{"may", "only answer"}}
+	}
+	var rows [][]string
+	for i, c := range capabilities {
+		label := ""
+		if i == 0 {
+			label = "may"
+		}
+		rows = append(rows, []string{label, c})
+	}
+	return rows
 }
 
 // toolAnswer is the result of a single call, as /api/tools/{t}/call answers it.

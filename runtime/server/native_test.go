@@ -168,6 +168,20 @@ func TestToolCall(t *testing.T) {
 	}
 }
 
+// TestToolCapabilities: the page of a tool says what a call of it may do to the world.
+func TestToolCapabilities(t *testing.T) {
+	w := newWorld(t)
+	w.tool("page", `{"type":"object"}`, nil).Capabilities = []string{"env TOKEN", "http GET https://api.example.com"}
+	w.tool("sum", `{"type":"object"}`, nil)
+	w.start()
+	for name, want := range map[string]string{"page": `["env TOKEN","http GET https://api.example.com"]`, "sum": `[]`} {
+		got := decode[struct{ Capabilities json.RawMessage }](t, w.do("GET", "/api/tools/"+name, "").want(t, 200))
+		if diff := cmp.Diff(want, string(got.Capabilities)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestHeldWhileAHandlerIsLeftBehind: a generation is not closed under a handler that
 // outlives its call.
 func TestHeldWhileAHandlerIsLeftBehind(t *testing.T) {

@@ -94,9 +94,11 @@ type toolDetail struct {
 	Preview     int             `json:"preview"`
 	Checks      []checkRow      `json:"checks"`
 	Agents      []string        `json:"agents"` // of the key's, that are given it
-	Digest      string          `json:"digest"`
-	LateText    bool            `json:"late_description"` // the description differs by agent
-	LateParams  []string        `json:"late_params,omitempty"`
+	// Capabilities are what a call may do to the world, sorted.
+	Capabilities []string `json:"capabilities"`
+	Digest       string   `json:"digest"`
+	LateText     bool     `json:"late_description"` // the description differs by agent
+	LateParams   []string `json:"late_params,omitempty"`
 }
 
 type checkRow struct {
@@ -120,6 +122,7 @@ func (h *handler) getTool(w http.ResponseWriter, r *http.Request) error {
 		Parallel: t.Traits.Parallel, Timeout: t.Limits.Timeout.String(), Concurrency: t.Limits.Concurrency,
 		MaxChars: t.Bounds.MaxChars, Overflow: t.Bounds.Overflow, Preview: t.Bounds.Preview, Digest: t.Digest,
 		Checks: []checkRow{}, Agents: list(holders(lease.Snapshot, p, name)), LateText: t.Late != nil,
+		Capabilities: list(t.Capabilities),
 	}
 	if t.Limits.Rate.Calls > 0 {
 		d.RateCalls, d.RatePer = t.Limits.Rate.Calls, t.Limits.Rate.Per.String()
