@@ -46,6 +46,29 @@ func TestWhatWasLiveIsRecorded(t *testing.T) {
 	diff(t, g.Live.Equal(p.live().Time.Truncate(time.Microsecond)), true)
 }
 
+// A generation is live since it was swapped in, however long it took to build.
+func TestAGenerationIsLiveSinceTheSwap(t *testing.T) {
+	st := newState(t)
+	var prepared, swapped time.Time
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")}, st.use, func(o *Options) {
+		o.OnStep = func(step string) {
+			switch step {
+			case StepPrepared:
+				prepared = time.Now()
+			case StepSwapped:
+				swapped = time.Now()
+			}
+		}
+	})
+	g, err := st.Generation(t.Context(), 1)
+	must(t, err)
+	for what, at := range map[string]time.Time{"status": p.r.Status().Since, "snapshot": p.live().Time, "history": g.Live} {
+		if at.Before(prepared.Truncate(time.Microsecond)) || at.After(swapped) {
+			t.Errorf("%s: live since %v, prepared at %v and swapped at %v", what, at, prepared, swapped)
+		}
+	}
+}
+
 // Only what changed is written.
 func TestAGenerationWritesWhatChanged(t *testing.T) {
 	st := newState(t)

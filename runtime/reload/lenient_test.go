@@ -56,6 +56,27 @@ func TestALenientStartRunsOnTheLastGoodVersionOfABrokenFile(t *testing.T) {
 	st.holds(p)
 }
 
+// What the start made do with is told apart from what the last good generation did not
+// have, and forgotten once it loads: a file that breaks later is only stale.
+func TestALenientStartForgetsWhatIsRepaired(t *testing.T) {
+	p, st := good(t)
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	p.write("tools.d/b.hcl", "tool \"b\" {")
+	p.write("tools.d/new.hcl", "tool \"new\" {")
+	p = st.restart(p)
+	diff(t, slices.Sorted(maps.Keys(p.stale(p.lenient()))), []string{"tools.d/a.hcl", "tools.d/b.hcl", "tools.d/new.hcl"})
+	diff(t, p.r.Status().Lenient, &Lenient{Generation: 1, Paths: []string{"tools.d/a.hcl", "tools.d/b.hcl"}})
+	if log := p.log.String(); strings.Contains(log, "last good version\" generation=1 path=tools.d/new.hcl") {
+		t.Errorf("there is no last good version of a new file:\n%s", log)
+	}
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.reload()
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	p.write("tools.d/b.hcl", native("b", "Two."))
+	diff(t, slices.Sorted(maps.Keys(p.stale(p.reload()))), []string{"tools.d/a.hcl", "tools.d/new.hcl"})
+	diff(t, p.r.Status().Lenient == nil, true)
+}
+
 // What loads of the changes since goes live, and what is deleted is gone.
 func TestALenientStartTakesTheOtherChanges(t *testing.T) {
 	p, st := good(t)

@@ -99,7 +99,8 @@ type Lenient struct {
 	Paths      []string `json:"paths"`      // relative to the project where they are inside
 }
 
-// now is l without the paths that are as they are on disk again; nil if none is left.
+// now is l without the paths that are in force as they are on disk; nil if none is left.
+// What breaks after that is no more than stale.
 func (l *Lenient) now(stale []Stale) *Lenient {
 	if l == nil {
 		return nil

@@ -355,6 +355,8 @@ func (r *Reloader) goLive(ctx context.Context, s *settlement) (diff *generation.
 	l.entry, s.parent = e, from.number
 	diff = compare(from, e)
 	prepared = r.journal.prepare(ctx, e, from, diff)
+	e.since = time.Now()
+	l.snapshot.Time = e.since
 	r.mu.Lock()
 	r.live = l // before anybody is served by it: the status is never behind
 	r.mu.Unlock()
@@ -416,6 +418,7 @@ func (r *Reloader) record(s *settlement, stale []Stale, trigger string, begin ti
 	}
 	r.live, r.tracked, r.tried, r.stale, r.pending = l, tracked, tried, stale, nil
 	r.refused = len(s.refused) > 0
+	r.lenient = r.lenient.now(stale)
 	r.recorded++
 	if l.snapshot != nil {
 		out.Generation = l.snapshot.Number
@@ -431,7 +434,7 @@ func (r *Reloader) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := Status{
-		Watching: "off", Lenient: r.lenient.now(r.stale), Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
+		Watching: "off", Lenient: r.lenient, Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
 	}
 	st.LastGood, st.Unrecorded = r.journal.state()
 	if r.live.config == nil {

@@ -46,19 +46,22 @@ func (r *Reloader) start(ctx context.Context, trigger string, lenient bool) (Out
 }
 
 // madeDo remembers and tells which files are in force as the last good generation had
-// them.
+// them. What it did not have is left out, and only stale.
 func (r *Reloader) madeDo(base *live, out Outcome) {
 	if base == nil {
 		return
 	}
 	l := &Lenient{Generation: base.entry.number}
 	for _, s := range out.Stale {
+		if s.Change == Added {
+			continue
+		}
 		l.Paths = append(l.Paths, s.Path)
 		r.o.Log.Warn("running on the last good version", "generation", out.Generation, "path", s.Path, "last_good", l.Generation)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lenient = l
+	r.lenient = l.now(r.stale)
 }
 
 // first is the first candidate of a process.
