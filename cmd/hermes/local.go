@@ -48,7 +48,7 @@ func (a *app) open(ctx context.Context) (*runtime.System, error) {
 	}
 	sys.Close()
 	if diags.HasErrors() && fault.KindOf(err) == fault.Invalid {
-		a.render(sys.Config(), diags)
+		a.renderStart(ctx, sys.Config(), diags, true)
 		return nil, exitError(exitUsage)
 	}
 	return nil, err

@@ -24,20 +24,13 @@ func (a *app) planHere(ctx context.Context) (reload.Plan, error) {
 	if err != nil {
 		return reload.Plan{}, err
 	}
-	cfg, diags, err := a.load(ctx)
+	cfg, diags, err := a.examine(ctx)
 	if err != nil {
 		return reload.Plan{}, err
 	}
 	p := reload.Plan{
 		Generation: last.number, RestartOnly: []string{}, Compile: []string{}, Agents: []reload.AgentEffect{},
 		Diff: generation.Diff{Changes: []generation.Change{}, Inputs: []generation.InputChange{}},
-	}
-	if !diags.HasErrors() {
-		found, err := provision.CheckHandlers(ctx, cfg, hostFuncs())
-		if err != nil {
-			return p, err
-		}
-		diags = append(diags, found...)
 	}
 	if !diags.HasErrors() {
 		found, err := last.compare(cfg, &p)

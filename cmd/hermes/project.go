@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -45,6 +46,17 @@ func (a *app) loadFrom(ctx context.Context, src config.Source) (*config.Config, 
 	return cfg, diags, nil
 }
 
+// examine is load with what native functions and modules find wrong besides: everything
+// that can be said of the files, also if some of them do not load.
+func (a *app) examine(ctx context.Context) (*config.Config, hcl.Diagnostics, error) {
+	cfg, diags, err := a.load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := provision.CheckHandlers(ctx, cfg, hostFuncs())
+	return cfg, append(diags, found...), err
+}
+
 // loadValid is load for commands that need a whole configuration: any error ends
 // them.
 func (a *app) loadValid(ctx context.Context) (*config.Config, error) {
@@ -64,6 +76,40 @@ func (a *app) render(cfg *config.Config, diags hcl.Diagnostics) {
 	if err := config.Render(a.stderr, diags, cfg, a.coloured(a.stderr)); err != nil {
 		a.printError(err.Error())
 	}
+}
+
+// renderStart prints what a start found, with the lines as they stand in the files: those
+// of what is live may be others. If nothing went live, it is all that is wrong with them,
+// also where a load does not get to.
+func (a *app) renderStart(ctx context.Context, live *config.Config, diags hcl.Diagnostics, failed bool) {
+	cfg := live
+	if diags.HasErrors() {
+		if read, found, err := a.examine(ctx); err == nil {
+			cfg = read
+			if failed {
+				diags = union(diags, found)
+			}
+		}
+	}
+	a.render(cfg, diags)
+}
+
+// union is a with what only b has.
+func union(a, b hcl.Diagnostics) hcl.Diagnostics {
+	out := slices.Clone(a)
+	for _, d := range b {
+		if !slices.ContainsFunc(a, func(has *hcl.Diagnostic) bool { return sameFault(has, d) }) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func sameFault(a, b *hcl.Diagnostic) bool {
+	if a.Subject == nil || b.Subject == nil {
+		return a.Subject == b.Subject && a.Summary == b.Summary
+	}
+	return a.Summary == b.Summary && a.Subject.Filename == b.Subject.Filename && a.Subject.Start == b.Subject.Start
 }
 
 // described is a project without its handlers.

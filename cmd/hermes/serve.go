@@ -55,7 +55,7 @@ func (a *app) serve(ctx context.Context, o runtime.Options) error {
 	defer sys.Close()
 	diags, err := sys.Load(ctx)
 	if len(diags) > 0 {
-		a.render(sys.Config(), diags)
+		a.renderStart(ctx, sys.Config(), diags, err != nil)
 	}
 	if err != nil {
 		if diags.HasErrors() && fault.KindOf(err) == fault.Invalid {

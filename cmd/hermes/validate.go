@@ -5,7 +5,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
-	"github.com/hermes-runtime/hermes/runtime/provision"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -15,16 +14,9 @@ func (a *app) validateCommand() *cobra.Command {
 		Long:  "Loads the project's files without touching its state, and prints all diagnostics.\nExit code 2 if there are errors; warnings alone are exit code 0.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, diags, err := a.load(cmd.Context())
+			cfg, diags, err := a.examine(cmd.Context())
 			if err != nil {
 				return err
-			}
-			if !diags.HasErrors() {
-				found, err := provision.CheckHandlers(cmd.Context(), cfg, hostFuncs())
-				if err != nil {
-					return err
-				}
-				diags = append(diags, found...)
 			}
 			if a.json {
 				if err := a.printJSON(config.JSON(diags, cfg)); err != nil {
