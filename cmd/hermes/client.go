@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,16 +57,18 @@ func (a *app) remote() (*client, error) {
 }
 
 // owner is the address of the live process that holds the project's state; empty if
-// there is none, or no project where none was named.
+// there is none, or no project where none was named. A project whose configuration
+// directory is gone has its state where it was: then most of all is there something to ask.
 func (a *app) owner() (string, error) {
 	paths, err := a.locate()
+	state := paths.State
 	if err != nil {
-		if a.config == "" && a.state == "" {
-			return "", nil
+		if a.config != "" {
+			return "", err
 		}
-		return "", err
+		state = cmp.Or(a.state, "state")
 	}
-	o, _ := lock.Owner(paths.State)
+	o, _ := lock.Owner(state)
 	return o.Address, nil
 }
 

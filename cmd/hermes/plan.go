@@ -190,7 +190,7 @@ func (a *app) printPlan(p reload.Plan, live bool) {
 	}
 	if !p.Valid {
 		a.printReport(p.Report)
-		a.say("\n%s the files have errors: nothing of this can go live", a.paintOut(red, "Not valid:"))
+		a.say("\n%s the files have errors: apply would load nothing of this", a.paintOut(red, "Not valid:"))
 		return
 	}
 	a.printDiff(p.Diff)

@@ -155,7 +155,7 @@ func configNames(fn *hostfuncs.Func) string {
 	if len(fn.Config) == 0 {
 		return " It has no config."
 	}
-	return " There are " + strings.Join(attrNames(fn), ", ") + "."
+	return attributes(attrNames(fn))
 }
 
 // configItems gives the config object as attributes. It is written out, since each

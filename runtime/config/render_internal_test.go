@@ -17,3 +17,16 @@ func TestWrap(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// A diagnostic says what there is in words, also of a block or function with one attribute.
+func TestAttributesAreNamed(t *testing.T) {
+	for want, names := range map[string][]string{
+		" There is only timezone.":     {"timezone"},
+		" There are method, url.":      {"method", "url"},
+		" There are body, hosts, url.": {"body", "hosts", "url"},
+	} {
+		if diff := cmp.Diff(want, attributes(names)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", names, diff)
+		}
+	}
+}

@@ -237,7 +237,15 @@ func (b *body[T]) advice(name string) string {
 	if len(b.names()) == 0 {
 		return " It has none."
 	}
-	return " There are " + strings.Join(b.names(), ", ") + "."
+	return attributes(b.names())
+}
+
+// attributes says which there are.
+func attributes(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf(" There is only %s.", names[0])
+	}
+	return " There are " + strings.Join(names, ", ") + "."
 }
 
 func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
