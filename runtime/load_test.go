@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -20,7 +21,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/runtime/generation"
 	"github.com/hermes-runtime/hermes/runtime/reload"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
@@ -95,6 +98,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		t.Errorf("the mended project: %v, stale %+v", err, out.Stale)
 	}
 	after := quiesce(t, sys, w)
+	steadyInHistory(t, sys, y)
 	y.report(t)
 	t.Logf("edits %v; generation %d", e.counts, out.Generation)
 	t.Logf("before %+v, memory %v; after %+v, memory %v", before, idle, after, takeSample(form.over))
@@ -103,6 +107,48 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	after.compare(t, before)
 	log.judge(t)
+}
+
+// steadyInHistory finds every generation in which something is gone that is never taken
+// away, also one that no run met.
+func steadyInHistory(t *testing.T, sys *System, y *tally) {
+	t.Helper()
+	for before := int64(0); ; {
+		page, err := sys.Store().ListGenerations(t.Context(), before, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			return
+		}
+		for _, g := range page {
+			before = g.Number
+			steadyIn(t, sys, y, g)
+		}
+	}
+}
+
+func steadyIn(t *testing.T, sys *System, y *tally, g store.Generation) {
+	t.Helper()
+	var diff generation.Diff
+	if err := json.Unmarshal(g.Diff, &diff); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range diff.Changes {
+		kind, name, _ := strings.Cut(c.Object, ".")
+		if c.Action != generation.Removed || kind == "tool" && !isSteady(name) || kind != "tool" && c.Object == "agent.passing" {
+			continue
+		}
+		inputs, err := sys.Store().GenerationInputs(t.Context(), g.Number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []string
+		for _, in := range inputs {
+			files = append(files, fmt.Sprintf("%s %d", in.Path, in.Size))
+		}
+		y.fault("%s is gone in generation %d (%s), made of %q", c.Object, g.Number, g.Trigger, files)
+	}
 }
 
 // serveWorld serves the project of w in this process.
