@@ -43,6 +43,7 @@ type load struct {
 	runtime  Runtime
 	server   Server
 	context  string // key of everything that is the same for all blocks
+	funcs    string // the part of it that the native functions are
 
 	listed map[string]listing
 	units  []unit
@@ -269,8 +270,15 @@ func (ld *load) list(dir string) ([]string, error) {
 }
 
 func (ld *load) contextKey() string {
-	parts := []string{ld.paths.Project, strings.Join(ld.allow, "\x00"), fmt.Sprint(ld.toolsEnv == nil), strings.Join(ld.toolsEnv, "\x00"), fmt.Sprint(ld.runtime.RequirePinnedModules)}
-	for _, f := range ld.o.Funcs {
+	if ld.funcs == "" {
+		ld.funcs = funcsKey(ld.o.Funcs)
+	}
+	return hashOf(ld.funcs, ld.paths.Project, strings.Join(ld.allow, "\x00"), fmt.Sprint(ld.toolsEnv == nil), strings.Join(ld.toolsEnv, "\x00"), fmt.Sprint(ld.runtime.RequirePinnedModules))
+}
+
+func funcsKey(list []hostfuncs.Func) string {
+	var parts []string
+	for _, f := range list {
 		parts = append(parts, f.Name, f.Description, string(f.Params), fmt.Sprint(f.Open, f.Config, f.Traits))
 	}
 	return hashOf(parts...)
