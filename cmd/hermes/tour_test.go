@@ -131,6 +131,13 @@ func runTour(t *testing.T, script string) []string {
 	if err := linkTree(filepath.Join(dir, "demo", "state", "cache"), warmCache(t)); err != nil {
 		t.Fatal(err)
 	}
+	return runSession(t, dir, script)
+}
+
+// runSession runs the steps of a page in dir, with hermes on the path, and gives what each
+// wrote to stdout.
+func runSession(t *testing.T, dir, script string) []string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script+"\nwait\n")
