@@ -93,6 +93,29 @@ type Status struct {
 	RestartOnly []string `json:"restart_only"`
 }
 
+// Status gives the present state; the slices are the caller's to read.
+func (r *Reloader) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := Status{
+		Watching: "off", Lenient: r.lenient, Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
+	}
+	st.LastGood, st.Unrecorded = r.journal.state()
+	if r.live.config == nil {
+		return st
+	}
+	st.Generation, st.Since, st.InputsDigest = r.live.snapshot.Number, r.live.snapshot.Time, r.live.digest()
+	for _, in := range r.live.config.Inputs {
+		if !in.Absent {
+			st.Inputs++
+		}
+	}
+	if r.watches() && r.watcher != "" {
+		st.Watching = r.watcher
+	}
+	return st
+}
+
 // Lenient is what a start made do with.
 type Lenient struct {
 	Generation int64    `json:"generation"` // whose version of the files is in force

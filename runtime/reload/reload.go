@@ -1,63 +1,7 @@
-// Package reload keeps the live generation in step with the files it is built from.
-//
-// It decides when to load and what of a change goes live. What files mean is
-// config's, what is built from them provision's; who holds a generation, and until
-// when, is snapshot's.
-//
-//	events, poll ─► debounce ─┐
-//	SIGHUP, API ──────────────┴─► scan ─► equal? done
-//	                                │ candidate = live inputs + changes on disk
-//	                                ▼
-//	                        ┌─► load ─► build ─► swap
-//	                        │      └──────┴─ errors: blame each on one change
-//	                        └── withhold the blamed changes, again
-//
-// # Invariants
-//
-// At most one reload runs; a call during it waits for one more that starts after
-// it. All loads of a candidate see the same bytes: each file is read once. A live
-// generation is not touched while its successor is built. Equal inputs are the same
-// generation. A change below a tools directory that does not load is withheld alone;
-// one of any other input withholds the whole candidate except removals below tools
-// directories.
-//
-// # What is seen of the disk
-//
-// A poll, SIGHUP and the API look at every input; a file is read again unless its inode,
-// size and times are what they were for two seconds of our own clock, so that times which
-// run backwards or lie in the future hide nothing. An event leads to a look at the files
-// it names. Lost events, and those about directories and links, lead to a look at
-// everything, and so does every event while some directory cannot be watched. Whatever
-// gives no event is found by the next poll: hard links written by another name, writes
-// through memory (when the system marks the file), changes made by another machine, a
-// parent of the project exchanged for another.
-//
-// A change is taken when events, and the changed files themselves, have been left alone
-// for Quiet, and at the latest MaxWait after the first event. A file that is empty, holds
-// the beginning of the live one only, or ends within a line where the live one did not, is
-// waited for until it was left alone for MaxWait, up to twice that. Somebody who writes
-// in place and stops for longer, where a block ends, cannot be told from somebody who is
-// done; one who renames a finished file into place is never seen half-way. What a trigger
-// insists on is taken as it is.
-//
-// What is no readable file or directory below a tools directory is a change that does
-// not load: it is withheld, and what was live in its place stays.
-//
-// # Concurrency
-//
-// A [Reloader] is safe for concurrent use. It has a goroutine only while a reload
-// runs or in Run; both have ended when the calls that started them have, but for a write
-// to a history that hangs.
-//
-// # Errors
-//
-// What the files say wrong is no error of a reload: it stands in the [Outcome]. Only
-// Start without lenient makes it one, fault.Invalid.
 package reload
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -69,115 +13,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/generation"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/provision"
-	"github.com/hermes-runtime/hermes/runtime/snapshot"
 )
-
-// The triggers of a reload.
-const (
-	TriggerStart  = "start"
-	TriggerFile   = "file"
-	TriggerPoll   = "poll"
-	TriggerSignal = "signal"
-	TriggerAPI    = "api"
-)
-
-// The steps of a reload that makes a generation, in order. Loaded and built repeat when
-// changes are withheld; those between built and confirmed are there with a History only.
-const (
-	StepLooked        = "looked"         // the disk has been seen
-	StepLoaded        = "loaded"         // a candidate was parsed, evaluated and linked
-	StepBuilt         = "built"          // and built
-	StepModulesStored = "modules stored" // the bytes of its new modules are on disk
-	StepPrepared      = "prepared"       // its row is committed
-	StepSwapped       = "swapped"        // it is live
-	StepConfirmed     = "confirmed"      // its row says so
-	StepModulesKept   = "modules kept"   // the bytes of modules that no generation needs are gone
-)
-
-// explicit says that somebody asked for a reload; the others only notice that
-// something may have changed.
-func explicit(trigger string) bool { return trigger != TriggerFile && trigger != TriggerPoll }
-
-// Builder builds a generation; *provision.Provisioner is one. With errors it gives no
-// snapshot and has released what it took.
-type Builder interface {
-	Build(ctx context.Context, cfg *config.Config, g provision.Generation) (*snapshot.Snapshot, hcl.Diagnostics)
-}
-
-// Options are what a Reloader works with. The caller owns all of it.
-type Options struct {
-	// Load is what every load is given; Previous, Generation and Changed are set here.
-	Load   config.Options
-	Build  Builder
-	Holder *snapshot.Holder
-	Log    *slog.Logger // nil: discarded
-	// History, if set, keeps what was live, and with it the numbers; without one they begin
-	// at 1 and nothing stands in for files that do not load. Modules keeps the bytes of
-	// modules for it.
-	History History
-	Modules Modules
-	// Watch says to reload when files change, unless runtime.watch is false.
-	Watch bool
-	// Cached says whether a module needs no compiling, and Use how much each agent is in
-	// use, for plans; nil: not known.
-	Cached func(digest string) bool
-	Use    func(ctx context.Context) (map[string]Use, error)
-	// Listen is the address that overrides server.listen; empty: none does.
-	Listen string
-	// Quiet is how long events must pause before a reload (default 50 ms), MaxWait how
-	// long they may put it off (1 s), Poll how often the disk is looked at without an
-	// event (10 s).
-	Quiet, MaxWait, Poll time.Duration
-	// OnSwap, if set, is called after each swap, with the new generation, before the
-	// reload returns.
-	OnSwap func(*snapshot.Snapshot)
-	// Observe, if set, is called with the outcome of each reload that came to one, also
-	// one that found nothing to do or was refused, before the reload returns, and with the
-	// time that each of its phases took, over all rounds. Calls do not overlap.
-	Observe func(Outcome, map[Phase]time.Duration)
-	// OnStep, if set, is called as a reload gets from step to step, with the step that is
-	// done: one of the Step constants. For tests that end a process between two of them.
-	OnStep func(step string)
-	// Disk lists and resolves paths; nil: the file system under the language's rules.
-	Disk config.Source
-
-	load  loadFunc // tests put others in their places
-	watch func(skip string) (*watcher, error)
-
-	patience patience
-}
-
-type loadFunc func(ctx context.Context, src config.Source, o config.Options) (*config.Config, hcl.Diagnostics)
-
-func (o Options) withDefaults() Options {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.OnStep == nil {
-		o.OnStep = func(string) {}
-	}
-	if o.Disk == nil {
-		o.Disk = config.Disk{}
-	}
-	if o.load == nil {
-		o.load = config.Load
-	}
-	if o.patience == (patience{}) {
-		o.patience = patience{usual: 10 * time.Second, behind: time.Second, grace: time.Second}
-	}
-	if o.watch == nil {
-		o.watch = newWatcher
-	}
-	for _, d := range []struct {
-		at    *time.Duration
-		value time.Duration
-	}{{&o.Quiet, 50 * time.Millisecond}, {&o.MaxWait, time.Second}, {&o.Poll, 10 * time.Second}} {
-		if *d.at <= 0 {
-			*d.at = d.value
-		}
-	}
-	return o
-}
 
 // errStarting refuses what needs a live generation.
 var errStarting = fault.New(fault.Unavailable, "no generation is live: the server is starting")
@@ -427,29 +263,6 @@ func (r *Reloader) record(s *settlement, stale []Stale, trigger string, begin ti
 	r.last = out
 	r.disk.keep(tracked)
 	return out
-}
-
-// Status gives the present state; the slices are the caller's to read.
-func (r *Reloader) Status() Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st := Status{
-		Watching: "off", Lenient: r.lenient, Stale: list(r.stale), Pending: list(r.pending), LastReload: r.last, RestartOnly: list(r.restart),
-	}
-	st.LastGood, st.Unrecorded = r.journal.state()
-	if r.live.config == nil {
-		return st
-	}
-	st.Generation, st.Since, st.InputsDigest = r.live.snapshot.Number, r.live.snapshot.Time, r.live.digest()
-	for _, in := range r.live.config.Inputs {
-		if !in.Absent {
-			st.Inputs++
-		}
-	}
-	if r.watches() && r.watcher != "" {
-		st.Watching = r.watcher
-	}
-	return st
 }
 
 // watches says whether a change on disk is a reason to reload. Needs mu.
