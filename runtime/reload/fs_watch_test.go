@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -143,6 +144,41 @@ func TestADirectoryThatCannotBeWatchedIsPolled(t *testing.T) {
 	until(t, "events", func() bool { return p.r.Status().Watching == "fsnotify" })
 	p.write("tools.d/sub/b.hcl", native("b", "Three."))
 	p.goesLive("a change in it", tools{"a": "Three.", "b": "Three."})
+}
+
+// A project that comes back while the directory in which it is missed is about to be
+// watched gives no event: it is watched all the same.
+func TestWhatAppearsBeforeItIsWatchedForIsWatched(t *testing.T) {
+	var p *project
+	var once sync.Once
+	back := make(chan int64, 1)
+	p = start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")}, func(o *Options) {
+		o.watch = func(skip string) (*watcher, error) {
+			w, err := newWatcher(skip)
+			if err == nil {
+				watch := w.watch
+				w.watch = func(dir string) error {
+					if dir == filepath.Dir(p.root) {
+						once.Do(func() {
+							rename(t, p.root+".copy", p.root)
+							back <- p.r.disk.work().lists
+						})
+					}
+					return watch(dir)
+				}
+			}
+			return w, err
+		}
+	})
+	p.run()
+	until(t, "watching", func() bool { return p.r.Status().Watching == "fsnotify" })
+	p.fence()
+	must(t, os.CopyFS(p.root+".copy", os.DirFS(p.root)))
+	rename(t, p.root, p.root+".before")
+	lists := <-back
+	until(t, "a look", func() bool { return p.r.disk.work().lists >= lists+2 && p.r.news.quiet() })
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.goesLive("a change after it came back", tools{"a": "Two."})
 }
 
 // A watcher that ends is replaced by another.

@@ -9,7 +9,7 @@ import (
 )
 
 // maxSyncs bounds how often directories that were not watched before lead to another
-// look at once; the poll sees what comes after.
+// round at once; the poll sees what comes after.
 const maxSyncs = 5
 
 // Run reloads when files change, until ctx ends; then it returns nil. When watching is
@@ -101,13 +101,13 @@ func (r *Reloader) follow(ctx context.Context, w *watcher, trigger string) {
 		return // a reload for another reason was faster
 	}
 	if r.news.unwatched() || trigger != TriggerFile {
-		r.sync(w)
+		r.watch(w)
 		r.news.everything()
 	}
 	for range maxSyncs {
 		before := r.candidates()
 		r.act(ctx, trigger)
-		if ctx.Err() != nil || r.candidates() == before || !r.sync(w) {
+		if ctx.Err() != nil || r.candidates() == before || !r.watch(w) {
 			return
 		}
 		r.news.everything()
@@ -119,6 +119,18 @@ func (r *Reloader) candidates() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.recorded
+}
+
+// watch watches what matters; true if that is more than before. What was not watched may
+// have changed while it was found out, also what has to be watched.
+func (r *Reloader) watch(w *watcher) (grown bool) {
+	for range maxSyncs {
+		if !r.sync(w) {
+			return grown
+		}
+		grown = true
+	}
+	return grown
 }
 
 // sync watches what the last candidate looked at; true if that is more than before.
