@@ -116,6 +116,24 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// TestStatusOfHistory: what a restart would come up on is said where it is not what is live.
+func TestStatusOfHistory(t *testing.T) {
+	for _, tt := range []struct {
+		status reload.Status
+		want   string
+	}{
+		{reload.Status{Generation: 4, LastGood: 4}, ""},
+		{reload.Status{Generation: 4, LastGood: 2, Unrecorded: "the disk is full"}, "\nunrecorded: generation 4 is live and not recorded (the disk is full): a restart could only come up on generation 2\n"},
+		{reload.Status{Generation: 4, LastGood: 4, Lenient: &reload.Lenient{Generation: 3, Paths: []string{"a.hcl", "b.hcl"}}}, "\nlenient: runs on the last good version of a.hcl, b.hcl, of generation 3\n"},
+	} {
+		var out bytes.Buffer
+		(&app{stdout: &out}).printGood(tt.status)
+		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestOtherwise says which files differ from those planned.
 func TestOtherwise(t *testing.T) {
 	change := func(path string, a generation.Action, digest string) generation.InputChange {
