@@ -2,6 +2,7 @@ package reload
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -268,4 +269,56 @@ func TestALenientStartWhoseChangesAreRefused(t *testing.T) {
 	diff(t, []any{p.offered()["a"], out.Generation}, []any{"One.", int64(1)})
 	diff(t, p.stale(p.reload()), nil)
 	diff(t, p.offered()["a"], "Two.")
+}
+
+// A project that is named through a link, and files that are links: what was allowed when
+// it was live is what stands in, and it is no change.
+func TestALenientStartThroughLinks(t *testing.T) {
+	st := newState(t)
+	real, outside := tempDir(t), tempDir(t)
+	root := filepath.Join(tempDir(t), "link")
+	must(t, os.Symlink(real, root))
+	write(t, filepath.Join(outside, "help.md"), "Help from outside.")
+	write(t, filepath.Join(real, "shared", "inside.md"), "Inside.")
+	must(t, os.MkdirAll(filepath.Join(real, "agents"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(real, "tools.d"), 0o755))
+	must(t, os.Symlink(filepath.Join(outside, "help.md"), filepath.Join(real, "agents", "help.md")))
+	must(t, os.Symlink("../shared/inside.md", filepath.Join(real, "tools.d", "inside.md")))
+	main := strings.Replace(mainHCL, `"Help."`, `file("help.md")`, 1) + fmt.Sprintf("runtime {\n  allow_paths = [%q]\n}\n", outside)
+	p := newProjectAt(t, root, files{
+		"agents/main.hcl": main, "tools.d/a.hcl": strings.Replace(native("a", "X"), `"X"`, `file("inside.md")`, 1), "tools.d/b.hcl": native("b", "One."),
+	}, st.use)
+	_, err := p.r.Start(t.Context(), false)
+	must(t, err)
+	st.lists(p)
+	p.write("tools.d/b.hcl", "tool {")
+	must(t, os.Remove(filepath.Join(real, "agents", "help.md"))) // the link is gone: an error of the config directory
+	p = st.restart(p)
+	out := p.lenient()
+	diff(t, []any{out.Generation, p.live().Agents["assistant"].Instructions, p.offered()}, []any{int64(1), "Help from outside.", map[string]string{"a": "Inside.", "b": "One."}})
+	diff(t, slices.Sorted(maps.Keys(p.stale(out))), []string{"agents/help.md", "tools.d/b.hcl"})
+	st.lists(p)
+}
+
+// Directories that lie in each other, and declarations that are read and not listed.
+func TestALenientStartOfAProjectInOneDirectory(t *testing.T) {
+	st, root := newState(t), tempDir(t)
+	one := func(o *Options) {
+		dir := filepath.Join(root, "one")
+		o.Load.Paths = config.Paths{Project: dir, ConfigDir: dir, State: filepath.Join(dir, "state")}
+	}
+	p := newProjectAt(t, root, files{
+		"one/main.hcl": strings.Replace(mainHCL, `"Help."`, `file("_off.hcl")`, 1), "one/_off.hcl": "# Read as a text.\n",
+		"one/tools.d/a.hcl": strings.Replace(native("a", "X"), `"X"`, `file("a.test.hcl")`, 1), "one/tools.d/a.test.hcl": "Tested.", "one/tools.d/b.hcl": native("b", "One."),
+	}, st.use, one)
+	_, err := p.r.Start(t.Context(), false)
+	must(t, err)
+	st.lists(p)
+	p.write("one/tools.d/b.hcl", "tool {")
+	p.write("one/tools.d/c.hcl", native("c", "One."))
+	p = st.restart(p, one)
+	out := p.lenient()
+	diff(t, []any{out.Generation, p.offered()}, []any{int64(2), map[string]string{"a": "Tested.", "b": "One.", "c": "One."}})
+	diff(t, slices.Collect(maps.Keys(staleOf(out.Stale))), []string{"tools.d/b.hcl"})
+	st.lists(p)
 }

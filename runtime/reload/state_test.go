@@ -183,3 +183,27 @@ func (s *state) again(p *project, options ...func(*Options)) (*project, Outcome)
 	}
 	return p, out
 }
+
+// lists checks that a generation that is loaded from the history asks and hears what the
+// live one did.
+func (s *state) lists(p *project) {
+	s.t.Helper()
+	g, _, err := s.LastGeneration(s.t.Context())
+	must(s.t, err)
+	e, err := p.r.journal.read(s.t.Context(), g, nil)
+	must(s.t, err)
+	base, err := p.r.recordOf(s.t.Context(), e)
+	must(s.t, err)
+	o := p.r.o.Load
+	o.LeftOut, o.Cache = true, nil
+	if _, diags := p.r.o.load(s.t.Context(), base, o); diags.HasErrors() {
+		s.t.Fatal(diags)
+	}
+	live := p.r.current()
+	diff(s.t, base.lists, live.lists)
+	for path, to := range base.links {
+		if was, ok := live.links[path]; ok {
+			diff(s.t, to, was)
+		}
+	}
+}
