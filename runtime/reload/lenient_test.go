@@ -168,6 +168,27 @@ func TestAStrictStartTakesNothingFromTheHistory(t *testing.T) {
 	diff(t, st.rows(), []string{"1<0 start operator"})
 }
 
+// An emptied config directory is no wish to have no keys, at a strict start either.
+func TestAStartOnAnEmptiedConfigDirectory(t *testing.T) {
+	p, st := good(t)
+	p.remove("agents/main.hcl")
+	p = st.restart(p)
+	out, err := p.r.Start(t.Context(), false)
+	diff(t, []any{fault.KindOf(err), summaries(out.Diagnostics, hcl.DiagError)}, []any{fault.Invalid, []string{"Missing configuration"}})
+	must(t, st.modules.Keep(t.Context(), nil)) // nothing stands in
+	p.remove("tools.d/noop.wasm")
+	p = st.restart(p)
+	_, err = p.r.Start(t.Context(), true)
+	diff(t, fault.KindOf(err), fault.Invalid)
+	p.write("agents/empty.hcl", "# On purpose.\n")
+	p.remove("tools.d")
+	p = st.restart(p)
+	_, err = p.r.Start(t.Context(), false)
+	must(t, err)
+	diff(t, len(p.live().Agents), 0)
+	st.holds(p)
+}
+
 // Where the project lies now is where its files are.
 func TestALenientStartFollowsTheProject(t *testing.T) {
 	p, st := good(t)

@@ -2,13 +2,18 @@ package reload
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 )
 
 // Start loads the first generation. With any error nothing goes live and the error is
-// fault.Invalid, the diagnostics in the outcome.
+// fault.Invalid, the diagnostics in the outcome. A config directory without files is one,
+// if it had some when it was live.
 //
 // With lenient, the last good generation of the history stands in for what does not load:
 // a change that is withheld from it is reported as stale, as any other. Where there is
@@ -76,18 +81,25 @@ type first struct {
 
 // settle settles it: all of what is on disk, if that loads.
 func (f *first) settle(ctx context.Context, lenient bool) (*settlement, error) {
-	if !lenient || !f.emptied() {
-		s := f.r.settlement(&live{}, f.view, f.trigger, f.begin)
-		s.strict = true
-		if err := s.run(ctx); err != nil || s.next != nil || !lenient {
-			return s, err
-		}
+	s := f.r.settlement(&live{}, f.view, f.trigger, f.begin)
+	s.strict = true
+	emptied := f.emptied()
+	if emptied {
+		s.refuse(f.missingFiles())
+	} else if err := s.run(ctx); err != nil {
+		return nil, err
 	}
-	s, err := f.onLastGood(ctx)
-	if err != nil || s != nil {
-		return s, err
+	if s.next != nil || !lenient {
+		return s, nil
+	}
+	good, err := f.onLastGood(ctx)
+	if err != nil || good != nil {
+		return good, err
 	}
 	f.r.o.Log.Warn("no last good generation stands in", "reason", f.missing)
+	if emptied {
+		return s, nil
+	}
 	s = f.r.settlement(&live{}, f.view, f.trigger, f.begin)
 	return s, s.run(ctx)
 }
@@ -106,6 +118,20 @@ func (f *first) emptied() bool {
 		}
 	}
 	return false
+}
+
+// missingFiles is the error that it is emptied.
+func (f *first) missingFiles() hcl.Diagnostics {
+	dir := f.r.o.Load.Paths.ConfigDir
+	at := hcl.Range{Filename: dir, Start: hcl.InitialPos, End: hcl.InitialPos}
+	return hcl.Diagnostics{{
+		Severity: hcl.DiagError,
+		Summary:  "Missing configuration",
+		Detail: fmt.Sprintf("The directory %s has no *.hcl file any more, and had some when generation %d was live: it may be a mount that is lost. Bring the files back; to start without any, put an empty one there.",
+			relative(dir, f.r.o.Load.Paths.Project), f.r.journal.last.number),
+		Subject: &at,
+		Extra:   config.Blame{Input: dir},
+	}}
 }
 
 // onLastGood settles it as changes to the last good generation; nil if there is none
