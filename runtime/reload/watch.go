@@ -70,7 +70,9 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 			_ = w.fs.Remove(dir) // one that was deleted is not watched any more
 		}
 	}
-	grown = s.want.beyond(w.watched)
+	// Watching what stands at a path now ends the events of what stood there before: a
+	// directory that was exchanged meanwhile may have told nobody.
+	grown = s.want.beyond(w.watched) || len(s.want.moved()) > 0
 	w.watched, w.vague = s.want, s.twice || s.failed != nil
 	return grown, s.failed
 }
