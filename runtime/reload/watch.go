@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -59,7 +60,7 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 		}
 		self, err := w.add(dir)
 		if at.self = self; err != nil {
-			s.failed = errors.Join(s.failed, err)
+			s.fail(dir, err)
 			delete(s.want, dir)
 		}
 	}
@@ -74,7 +75,7 @@ func (w *watcher) sync(dirs, files []string) (grown bool, err error) {
 	// directory that was exchanged meanwhile may have told nobody.
 	grown = s.want.beyond(w.watched) || len(s.want.moved()) > 0
 	w.watched, w.vague = s.want, s.twice || s.failed != nil
-	return grown, s.failed
+	return grown, s.unwatched()
 }
 
 // leave gives up directories that are elsewhere now or gone. The system goes on telling of
@@ -94,7 +95,27 @@ type survey struct {
 	want   places
 	trees  map[string]bool // the directories of declarations, as named
 	twice  bool            // one is read under two names
-	failed error
+	failed error           // why the first that cannot be watched cannot
+	more   int             // how many others cannot
+}
+
+func (s *survey) fail(dir string, err error) {
+	if s.failed != nil {
+		s.more++
+		return
+	}
+	if named, ok := errors.AsType[*fs.PathError](err); ok {
+		err = named.Err
+	}
+	s.failed = fmt.Errorf("watching %s: %w", dir, err)
+}
+
+// unwatched is one line, of however many directories.
+func (s *survey) unwatched() error {
+	if s.more > 0 {
+		return fmt.Errorf("%w (and %d more directories)", s.failed, s.more)
+	}
+	return s.failed
 }
 
 // tree adds dir and the directories below it in which declarations are looked for.
@@ -121,7 +142,7 @@ func (s *survey) branch(real, named string, seen map[string]bool, depth int) {
 	s.trees[named] = true
 	self, err := s.w.add(real)
 	if s.want[real].self = self; err != nil {
-		s.failed = errors.Join(s.failed, err)
+		s.fail(real, err)
 	}
 	entries, err := os.ReadDir(real)
 	if err != nil {

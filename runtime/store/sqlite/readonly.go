@@ -41,6 +41,9 @@ func OpenReadOnly(ctx context.Context, path string) (*ReadOnly, error) {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil, fault.New(fault.NotFound, "there is no state database %s: nothing was served from this state yet; check --state, or run hermes serve once", path)
 	}
+	if err := readable(path); err != nil {
+		return nil, err
+	}
 	r, err := openReadOnly(ctx, path, "")
 	if code, _ := resultCode(err); (code == lib.SQLITE_CANTOPEN || code == lib.SQLITE_READONLY) && !exists(path+"-wal") {
 		// We may not make files here, and no server has: then all is in the one file, and
@@ -51,6 +54,18 @@ func OpenReadOnly(ctx context.Context, path string) (*ReadOnly, error) {
 		return nil, explainOpen(path, err)
 	}
 	return r, nil
+}
+
+// readable says so when permissions keep this user out: a state is for its owner alone.
+func readable(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the operator's own path
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.Wrap(fault.Unavailable, err, "this user may not read the state database %s: read it as the user that hermes serve runs as", path)
+	}
+	if err != nil {
+		return explainOpen(path, err)
+	}
+	return f.Close()
 }
 
 func exists(path string) bool {
