@@ -171,5 +171,5 @@ func (f *first) refused() error {
 	if f.missing == nil {
 		return fault.New(fault.Invalid, "the configuration has errors: nothing is live")
 	}
-	return fault.Wrap(fault.Invalid, f.missing, "the configuration has errors, and no last good generation stands in (%v): nothing is live", f.missing)
+	return fault.Wrap(fault.Invalid, f.missing, "the configuration has errors, nothing is live, and no last good generation stands in")
 }
