@@ -135,3 +135,18 @@ func TestAHungHistoryKeepsNothingFromGoingLive(t *testing.T) {
 	st.holds(p)
 	diff(t, h.limit, []time.Duration{10 * time.Second, time.Second, time.Second})
 }
+
+// What is lost of the record is missing from it, and no file that was not there.
+func TestALenientStartDoesNotTakeWhatIsLostForAbsent(t *testing.T) {
+	st := newState(t)
+	asking := strings.Replace(native("a", "One."), "handler", "enabled = fileexists(\"noop.wasm\")\n  handler", 1)
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": asking, "tools.d/b.hcl": native("b", "One."), "tools.d/noop.wasm": module("1")}, st.use)
+	must(t, st.modules.Keep(t.Context(), nil))
+	p.write("tools.d/b.hcl", "tool \"b\" {")
+	p = st.restart(p)
+	p.lenient()
+	if log := p.log.String(); !strings.Contains(log, "it is kept, and cannot be read") {
+		t.Errorf("the log does not say what is lost:\n%s", log)
+	}
+	diff(t, p.names(), []string{"a"})
+}

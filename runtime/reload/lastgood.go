@@ -131,7 +131,7 @@ func (s *recorded) ReadFile(path string) ([]byte, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.lost[in.Path] = err
-		return nil, fmt.Errorf("it is kept, and cannot be read: %w", err)
+		return nil, fault.New(fault.Internal, "it is kept, and cannot be read: %v", err) // that a body is not there is no absence of the file
 	}
 	return content, nil
 }
