@@ -150,3 +150,19 @@ func TestALenientStartDoesNotTakeWhatIsLostForAbsent(t *testing.T) {
 	}
 	diff(t, p.names(), []string{"a"})
 }
+
+// An emptied config directory is a lost mount also where nothing stands in for it: without
+// its keys the server would be open to everybody.
+func TestALenientStartOnAnEmptiedDirectoryWithoutARecord(t *testing.T) {
+	p, st := good(t)
+	st.tamper(damages["what it listed"])
+	p.remove("agents/main.hcl")
+	p = st.restart(p)
+	out, err := p.r.Start(t.Context(), true)
+	if fault.KindOf(err) != fault.Invalid || len(out.Report) != 1 || !strings.Contains(out.Report[0].Detail, "no *.hcl file any more") {
+		t.Errorf("got %v, %v", err, out.Report)
+	}
+	if n := p.holder.Number(); n != 0 {
+		t.Errorf("generation %d is live", n)
+	}
+}
