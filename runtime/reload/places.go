@@ -48,11 +48,12 @@ func (p places) declares(dir, named string) {
 	}
 }
 
-// beyond says that p has a directory or an entry that before does not.
+// beyond says that p has a directory or an entry that before does not, or another
+// directory at the same path.
 func (p places) beyond(before places) bool {
 	for dir, now := range p {
 		was := before[dir]
-		if was == nil || now.tree && !was.tree {
+		if was == nil || now.tree && !was.tree || !os.SameFile(was.self, now.self) {
 			return true
 		}
 		for name := range now.names {
