@@ -63,7 +63,7 @@ func restartWarning(next *config.Config, name string) *hcl.Diagnostic {
 	d := &hcl.Diagnostic{
 		Severity: hcl.DiagWarning,
 		Summary:  "Unsupported live change",
-		Detail:   fmt.Sprintf("%s applies when the server starts. The rest of this change is live; restart the server to apply %s too.", name, name),
+		Detail:   fmt.Sprintf("%s applies when the server starts. The rest of this change needs no restart.", name),
 	}
 	for _, s := range restartSettings() {
 		block := s.block(next)
