@@ -14,6 +14,9 @@ const (
 	KeptBytes       = 256 << 20
 )
 
+// PageBytes bounds the diffs of one page of the history, of which one may be larger.
+const PageBytes = 16 << 20
+
 // Generation is the row of one generation.
 type Generation struct {
 	Number  int64  `json:"generation"`
@@ -100,7 +103,8 @@ type Generations interface {
 	// Generation reads one by number, prepared or confirmed.
 	Generation(ctx context.Context, number int64) (Generation, error)
 	// ListGenerations lists confirmed ones with a number below before (0: all), newest
-	// first, at most limit and never more than KeptGenerations, without Meta.
+	// first, without Meta: at most limit and never more than KeptGenerations, and fewer if
+	// their diffs are over PageBytes. Only an empty list is the end.
 	ListGenerations(ctx context.Context, before int64, limit int) ([]Generation, error)
 	// GenerationInputs is the whole set of inputs of a generation, by path, without bodies.
 	GenerationInputs(ctx context.Context, number int64) ([]GenerationInput, error)

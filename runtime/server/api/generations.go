@@ -150,17 +150,19 @@ func (h *handler) getGeneration(w http.ResponseWriter, r *http.Request) error {
 // nobody runs. The first page begins with the generation that is prepared, if one is.
 func ListGenerations(ctx context.Context, g Generations, before int64, limit int) (GenerationList, error) {
 	pending, err := g.PendingGeneration(ctx)
-	if err != nil && fault.KindOf(err) != fault.NotFound {
-		return GenerationList{}, err
+	if pending.Number == 0 && err != nil && fault.KindOf(err) != fault.NotFound {
+		return GenerationList{}, err // else its Meta is damaged, which is not shown
 	}
-	first := before == 0 && err == nil
+	first := before == 0 && pending.Number > 0
 	rows, err := g.ListGenerations(ctx, before, limit)
 	if err != nil {
 		return GenerationList{}, err
 	}
 	out := GenerationList{Generations: []GenerationRow{}}
-	if len(rows) == limit {
-		out.Next = rows[limit-1].Number
+	if len(rows) > 0 {
+		if out.Next, err = olderThan(ctx, g, rows[len(rows)-1].Number); err != nil {
+			return GenerationList{}, err
+		}
 	}
 	if first && (len(rows) == 0 || rows[0].Number < pending.Number) { // else it was confirmed meanwhile
 		rows = append([]store.Generation{pending}, rows...)
@@ -175,12 +177,24 @@ func ListGenerations(ctx context.Context, g Generations, before int64, limit int
 	return out, nil
 }
 
+// olderThan is number if the history has older generations, else 0.
+func olderThan(ctx context.Context, g Generations, number int64) (int64, error) {
+	if number <= 1 {
+		return 0, nil
+	}
+	older, err := g.ListGenerations(ctx, number, 1)
+	if err != nil || len(older) == 0 {
+		return 0, err
+	}
+	return number, nil
+}
+
 // ShowGeneration gives one generation of a history, compared with another (since; 0: with
 // nothing) or, if that is negative, with its parent.
 func ShowGeneration(ctx context.Context, g Generations, number, since int64) (GenerationDetail, error) {
 	row, err := g.Generation(ctx, number)
-	if err != nil {
-		return GenerationDetail{}, err
+	if err != nil && row.Number == 0 {
+		return GenerationDetail{}, err // else its Meta is damaged, which is not shown
 	}
 	diff, err := diffOf(row)
 	if err != nil {

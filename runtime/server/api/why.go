@@ -74,7 +74,7 @@ func (h *handler) whyLost(ctx context.Context, e registry.Explanation) ([]regist
 			}
 			before = g.Number
 		}
-		if len(page) < historyPage {
+		if len(page) == 0 {
 			return nil, nil
 		}
 	}

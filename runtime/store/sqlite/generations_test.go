@@ -335,3 +335,36 @@ func TestDamagedMeta(t *testing.T) {
 		t.Errorf("after the next: %d, %v", g.Number, err)
 	}
 }
+
+// TestHistoryPages: large diffs make small pages, and no generation is left out.
+func TestHistoryPages(t *testing.T) {
+	t.Parallel()
+	d := openTest(t, Options{})
+	large := []byte(`"` + strings.Repeat("x", store.PageBytes/2) + `"`)
+	for n := range int64(5) {
+		c := change(n+1, n, fmt.Sprint(n))
+		if n > 0 {
+			c.Diff = large
+		}
+		makeLive(t, d, c)
+	}
+	var pages [][]int64
+	for before := int64(0); ; {
+		list, err := d.ListGenerations(t.Context(), before, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		var page []int64
+		for _, g := range list {
+			page = append(page, g.Number)
+			before = g.Number
+		}
+		pages = append(pages, page)
+	}
+	if diff := cmp.Diff([][]int64{{5}, {4}, {3}, {2, 1}}, pages); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -79,10 +79,13 @@ func (r *reads) ListGenerations(ctx context.Context, before int64, limit int) (l
 		return nil, explain(err)
 	}
 	defer func() { err = closeRows(err, rows) }()
-	for rows.Next() {
+	for size := 0; rows.Next(); {
 		g, err := scanGeneration(rows.Scan)
 		if err != nil {
 			return nil, err
+		}
+		if size += len(g.Diff); size > store.PageBytes && len(list) > 0 {
+			return list, nil
 		}
 		list = append(list, g)
 	}
