@@ -456,3 +456,21 @@ func TestAFileEmptiedWhileOthersChangeIsPostponed(t *testing.T) {
 	must(t, err)
 	diff(t, p.offered(), map[string]string{"a": "Two.", "b": "Two.", "new": "One."})
 }
+
+// A file system may show a file as empty with the times that it had before.
+func TestAFileEmptiedWithItsOldTimesIsNotTakenForAnEmptyOne(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One.")})
+	d, looks := newDisk(p.r.disk.source), 0
+	p.r.disk.instead = func(path string) *file {
+		f := *d.look(path)
+		if looks++; looks < 5 && path == p.at("tools.d/a.hcl") {
+			f.content, f.digest, f.written = nil, "of nothing", time.Now().Add(-time.Hour)
+		}
+		return &f
+	}
+	p.write("tools.d/a.hcl", native("a", "Two."))
+	p.r.news.add(p.at("tools.d/a.hcl"))
+	_, err := p.r.Reload(t.Context(), TriggerFile)
+	must(t, err)
+	diff(t, p.offered(), map[string]string{"a": "Two."})
+}

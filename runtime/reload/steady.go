@@ -83,7 +83,9 @@ func (r *Reloader) moving(v *view, trigger string) (busy bool, cut []string) {
 		}
 		age := f.age(trigger)
 		busy = busy || age < r.o.Quiet
-		if age < r.o.MaxWait && l.cut(path, f) {
+		// Some file systems show a file as empty before they give it the time of that, and
+		// a full disk queue makes the moment long: what counts is when we saw it first.
+		if min(age, time.Since(f.arrived)) < r.o.MaxWait && l.cut(path, f) {
 			cut = append(cut, path)
 		}
 	}
