@@ -81,8 +81,8 @@ type past interface {
 func remember(ctx context.Context, db past) (remembered, error) {
 	r := remembered{files: map[string]string{}}
 	last, _, err := db.LastGeneration(ctx)
-	if err != nil {
-		return r, err
+	if err != nil && last.Number == 0 {
+		return r, err // else its Meta is damaged, which no plan needs
 	}
 	r.number = last.Number
 	if r.key, err = db.HistoryKey(ctx); err != nil {

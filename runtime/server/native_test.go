@@ -358,3 +358,17 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("body of plan: %s %v", body, err)
 	}
 }
+
+// TestToolDigestIsNotShown: it is made with the secrets of the declaration and without a
+// key, so that whoever sees it could guess them.
+func TestToolDigestIsNotShown(t *testing.T) {
+	w := newWorld(t)
+	weather(w)
+	w.tools["get_weather"].Digest = "digest-of-all-values"
+	w.start()
+	for _, path := range []string{"/api/tools", "/api/tools/get_weather", "/api/agents/a/tools", "/api/agents/a", "/api/status"} {
+		if r := w.do("GET", path, "").want(t, 200); strings.Contains(string(r.body), "digest-of-all-values") {
+			t.Errorf("%s shows it: %s", path, r.body)
+		}
+	}
+}

@@ -96,7 +96,6 @@ type toolDetail struct {
 	Agents      []string        `json:"agents"` // of the key's, that are given it
 	// Capabilities are what a call may do to the world, sorted.
 	Capabilities []string `json:"capabilities"`
-	Digest       string   `json:"digest"`
 	LateText     bool     `json:"late_description"` // the description differs by agent
 	LateParams   []string `json:"late_params,omitempty"`
 }
@@ -120,7 +119,7 @@ func (h *handler) getTool(w http.ResponseWriter, r *http.Request) error {
 	d := toolDetail{
 		toolRow: toolRowOf(t), Schema: t.Schema.JSON(), Idempotent: t.Traits.Idempotent, Untrusted: t.Traits.Untrusted,
 		Parallel: t.Traits.Parallel, Timeout: t.Limits.Timeout.String(), Concurrency: t.Limits.Concurrency,
-		MaxChars: t.Bounds.MaxChars, Overflow: t.Bounds.Overflow, Preview: t.Bounds.Preview, Digest: t.Digest,
+		MaxChars: t.Bounds.MaxChars, Overflow: t.Bounds.Overflow, Preview: t.Bounds.Preview,
 		Checks: []checkRow{}, Agents: list(holders(lease.Snapshot, p, name)), LateText: t.Late != nil,
 		Capabilities: list(t.Capabilities),
 	}
