@@ -147,6 +147,9 @@ func (a *app) listGenerations(ctx context.Context, limit int) error {
 		if err != nil {
 			return err
 		}
+		if _, remote := h.(remoteHistory); remote && behind(list) {
+			a.note("what is live is not recorded: hermes status says why")
+		}
 		if more {
 			a.note("these are the newest %d; --limit 0 lists all", limit)
 		}
@@ -162,6 +165,13 @@ func (a *app) listGenerations(ctx context.Context, limit int) error {
 		}
 		return a.table([]string{"GENERATION", "STATE", "LIVE SINCE", "TRIGGER", "BY", "OBJECTS", "FILES"}, rows)
 	})
+}
+
+// behind says that the newest generation of a running server's history is not the live
+// one; before it may be one that is about to be.
+func behind(rows []api.GenerationRow) bool {
+	i := slices.IndexFunc(rows, func(g api.GenerationRow) bool { return g.State != api.StatePrepared })
+	return i >= 0 && rows[i].State == api.StateLast
 }
 
 // since is a time for people; a generation that never was live has none.

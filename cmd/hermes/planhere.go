@@ -14,7 +14,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/provision"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/api"
-	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 // planHere plans in this process: the project's files against the last generation that
@@ -74,7 +73,6 @@ func (a *app) lastRemembered(ctx context.Context) (remembered, error) {
 // past is what is needed of a history for a plan; *sqlite.ReadOnly has it.
 type past interface {
 	api.Generations
-	LastGeneration(ctx context.Context) (g store.Generation, highest int64, err error)
 	HistoryKey(ctx context.Context) ([]byte, error)
 }
 

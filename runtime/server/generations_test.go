@@ -112,7 +112,7 @@ func TestGeneration(t *testing.T) {
 	}
 	g := show("3")
 	wantFiles := []api.GenerationFile{{Path: "tools.d/x.hcl", SHA256: sha("3"), Size: 1}}
-	if diff := cmp.Diff(wantFiles, g.Files); diff != "" || g.Inputs != sha("all3") || g.Parent != 2 || g.State != api.StateRetired || texts(g) != `3 since 2: "It is 2." "It is 3."` {
+	if diff := cmp.Diff(wantFiles, g.Files); diff != "" || g.Inputs != sha("all3") || g.Parent != 2 || g.State != api.StateLast || texts(g) != `3 since 2: "It is 2." "It is 3."` {
 		t.Errorf("%+v, files (-want +got):\n%s", g, diff)
 	}
 	for path, want := range map[string]string{

@@ -44,6 +44,7 @@ func (h *handler) generationRoutes() []route.Route {
 // Generations is what is remembered of generations; a [store.Generations] has it.
 type Generations interface {
 	PendingGeneration(ctx context.Context) (store.Generation, error)
+	LastGeneration(ctx context.Context) (g store.Generation, highest int64, err error)
 	Generation(ctx context.Context, number int64) (store.Generation, error)
 	ListGenerations(ctx context.Context, before int64, limit int) ([]store.Generation, error)
 	GenerationInputs(ctx context.Context, number int64) ([]store.GenerationInput, error)
@@ -54,9 +55,12 @@ type Generations interface {
 type GenerationState string
 
 // The states. A prepared generation was written down and is not known to have gone live.
+// The last one is the newest that is known to have been, while it is not: what a lenient
+// start stands on.
 const (
 	StateLive     GenerationState = "live"
 	StateDraining GenerationState = "draining"
+	StateLast     GenerationState = "last"
 	StateRetired  GenerationState = "retired"
 	StatePrepared GenerationState = "prepared"
 )
@@ -167,14 +171,28 @@ func ListGenerations(ctx context.Context, g Generations, before int64, limit int
 	if first && (len(rows) == 0 || rows[0].Number < pending.Number) { // else it was confirmed meanwhile
 		rows = append([]store.Generation{pending}, rows...)
 	}
+	last, err := lastGood(ctx, g)
+	if err != nil {
+		return GenerationList{}, err
+	}
 	for _, row := range rows {
 		diff, err := diffOf(row)
 		if err != nil {
 			return GenerationList{}, err
 		}
-		out.Generations = append(out.Generations, rowOfGeneration(row, diff))
+		out.Generations = append(out.Generations, rowOfGeneration(row, diff, last))
 	}
 	return out, nil
+}
+
+// lastGood is the number of the newest generation that is known to have been live; 0:
+// none is.
+func lastGood(ctx context.Context, g Generations) (int64, error) {
+	last, _, err := g.LastGeneration(ctx)
+	if err != nil && last.Number == 0 && fault.KindOf(err) != fault.NotFound {
+		return 0, err
+	}
+	return last.Number, nil
 }
 
 // olderThan is number if the history has older generations, else 0.
@@ -204,7 +222,11 @@ func ShowGeneration(ctx context.Context, g Generations, number, since int64) (Ge
 	if err != nil {
 		return GenerationDetail{}, err
 	}
-	out := GenerationDetail{GenerationRow: rowOfGeneration(row, diff), Since: row.Parent, Diff: diff, Files: []GenerationFile{}}
+	last, err := lastGood(ctx, g)
+	if err != nil {
+		return GenerationDetail{}, err
+	}
+	out := GenerationDetail{GenerationRow: rowOfGeneration(row, diff, last), Since: row.Parent, Diff: diff, Files: []GenerationFile{}}
 	for _, in := range inputs {
 		out.Files = append(out.Files, GenerationFile{Path: in.Path, SHA256: in.Digest, Size: in.Size, Module: in.Module, Absent: in.Absent})
 	}
@@ -280,10 +302,13 @@ func diffOf(row store.Generation) (generation.Diff, error) {
 	return d, nil
 }
 
-func rowOfGeneration(row store.Generation, d generation.Diff) GenerationRow {
+func rowOfGeneration(row store.Generation, d generation.Diff, last int64) GenerationRow {
 	out := GenerationRow{Generation: row, State: StateRetired, FilesChanged: len(d.Inputs)}
-	if row.Live.IsZero() {
+	switch {
+	case row.Live.IsZero():
 		out.State = StatePrepared
+	case row.Number == last:
+		out.State = StateLast
 	}
 	s := d.Summary()
 	out.Added, out.Changed, out.Removed = s.Added, s.Changed, s.Removed
