@@ -72,3 +72,19 @@ func TestAPlanOfOtherFilesShowsNoSecrets(t *testing.T) {
 		})
 	}
 }
+
+// What the live configuration shows is known also of blocks that a reload took over.
+func TestAPlanOfOtherFilesAfterAReload(t *testing.T) {
+	main := mainHCL
+	shown := strings.Replace(native("a", "X"), `"X"`, `env("SHOWN")`, 1)
+	p := start(t, files{"agents/main.hcl": main, "tools.d/a.hcl": shown}, func(o *Options) {
+		o.Load.LookupEnv = func(name string) (string, bool) { return "Shown.", name == "SHOWN" }
+	})
+	for i := range 3 {
+		p.write("tools.d/b.hcl", native("b", fmt.Sprint(i)))
+		p.reload()
+	}
+	plan, err := p.r.Plan(t.Context(), handOver(files{"agents/main.hcl": main, "tools.d/a.hcl": "# moved\n" + shown}))
+	must(t, err)
+	diff(t, []any{plan.Valid, changes(&plan.Diff)}, []any{true, []string{"~agent.assistant", "-tool.b"}})
+}
