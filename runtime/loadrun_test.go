@@ -346,7 +346,7 @@ func (r *runner) callFailed(agentName, name, offered, content string) {
 		r.tally.count("calls of an agent that was removed")
 	case mayGo && offered == "" && e.Error.Kind == fault.NotFound.String():
 		r.tally.count("calls of a tool that was not offered")
-	case mayGo && offered != "" && e.Error.Kind == fault.Unavailable.String() && (strings.Contains(e.Error.Message, " was removed in generation ") || strings.Contains(e.Error.Message, " was taken from agent ")):
+	case mayGo && e.Error.Kind == fault.Unavailable.String() && (strings.Contains(e.Error.Message, " was removed in generation ") || strings.Contains(e.Error.Message, " was taken from agent ")):
 		r.tally.count("calls of a tool that was removed after it was offered")
 	default:
 		r.tally.fault("call of %s by %s failed (offered: %v): %s: %s", name, agentName, offered != "", e.Error.Kind, withoutNumbers(e.Error.Message))

@@ -152,6 +152,36 @@ func TestToolRemovedBetweenOfferAndCall(t *testing.T) {
 	w.tools["look"] = look
 }
 
+// TestToolRemovedBetweenSteps: a model that goes on calling what an earlier step offered is
+// told that it is gone, and since when; what it was never offered is unknown.
+func TestToolRemovedBetweenSteps(t *testing.T) {
+	w := newWorld(t)
+	var rec recorder
+	w.tool("look", tool.Traits{Effect: tool.Read}, open, rec.handler(1))
+	w.tool("go", tool.Traits{}, open, func(context.Context, *tool.Call) (tool.Result, error) {
+		delete(w.tools, "look")
+		w.swap()
+		return tool.Text("ok"), nil
+	})
+	w.replace = replies(calls("", "go"), calls("", "look", "book"), calls("done"))
+	w.swap()
+	o, r := w.turn(agent.Turn{Input: user("go")})
+	got := w.messages(r.Session)
+	if o.Status != run.Completed || len(rec.calls) != 0 || len(got) != 7 {
+		t.Fatalf("outcome = %+v, calls %q, messages %+v", o, rec.calls, got)
+	}
+	results := map[string]session.Message{}
+	for _, m := range got {
+		results[m.Name] = m
+	}
+	if gone := results["look"]; !gone.Failed || !strings.Contains(gone.Content, `"unavailable"`) || !strings.Contains(gone.Content, `"look\" was removed in generation 2`) {
+		t.Errorf("what was offered before: %+v", gone)
+	}
+	if unknown := results["book"]; !unknown.Failed || !strings.Contains(unknown.Content, `"not_found"`) {
+		t.Errorf("what never was: %+v", unknown)
+	}
+}
+
 func TestAgentRemovedBetweenSteps(t *testing.T) {
 	for _, refresh := range []string{"step", "turn"} {
 		w := newWorld(t)

@@ -10,6 +10,8 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 // prepared is the output of prepare: what this iteration runs under.
@@ -35,6 +37,7 @@ func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
 	if err != nil {
 		return prepared{}, err
 	}
+	t.offer(ag.View, h.Number)
 	p := prepared{
 		Generation: h.Number, Offered: digestOf(ag.View.Definitions()),
 		Budget: ag.Budget, Parallel: max(1, ag.Parallel),
@@ -42,6 +45,34 @@ func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
 	p.Reason = ended(ag.Budget, u, time.Since(t.started))
 	p.Final = p.Reason != ""
 	return p, nil
+}
+
+// offer remembers what the model is offered.
+func (t *turn) offer(view *registry.View, generation int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.offeredIn == generation {
+		return
+	}
+	t.offeredIn = generation
+	if t.offered == nil {
+		t.offered = map[tool.Name]struct{}{}
+	}
+	for _, name := range view.Names() {
+		t.offered[name] = struct{}{}
+	}
+}
+
+// takenAway says of a name that is not offered which generation took it from the model, if
+// an earlier step had it.
+func (t *turn) takenAway(name tool.Name) error {
+	t.mu.Lock()
+	_, had := t.offered[name]
+	t.mu.Unlock()
+	if !had {
+		return nil
+	}
+	return t.allowed(&registry.Tool{Name: name})
 }
 
 // authorize looks the turn's key up in the live generation: a step is not begun for a key

@@ -108,6 +108,8 @@ func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref c
 	name := "of an unknown name"
 	if found, ok := dispatch.Find(ag.View, call.Name); ok {
 		name = string(found.Name)
+	} else if err := t.takenAway(tool.Name(call.Name)); err != nil {
+		return refused(call, err)
 	}
 	defer t.doingTool(h, name)()
 	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{

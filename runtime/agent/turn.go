@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 // turn is one run while it runs. It is used by its own goroutine, and by the tool
@@ -35,8 +36,12 @@ type turn struct {
 	// an agent with tool_refresh = "turn".
 	lease  *held
 	pinned *held
-	last   int64    // generation of the last step
-	tools  []string // under way
+	last   int64 // generation of the last step
+	// offered are the tools of the steps so far, with the generation of the last of them: a
+	// model may go on calling one of these.
+	offered   map[tool.Name]struct{}
+	offeredIn int64
+	tools     []string // under way
 }
 
 // used is what a turn has consumed. It travels from settle to prepare.
