@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
@@ -164,5 +167,24 @@ func TestALenientStartOnAnEmptiedDirectoryWithoutARecord(t *testing.T) {
 	}
 	if n := p.holder.Number(); n != 0 {
 		t.Errorf("generation %d is live", n)
+	}
+}
+
+// A fault of ours over what was live once is no reason to end with every start.
+func TestALenientStartWhoseRecordMeetsAFaultOfOurs(t *testing.T) {
+	p, st := good(t)
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	p = st.restart(p, func(o *Options) {
+		o.load = func(ctx context.Context, src config.Source, o config.Options) (*config.Config, hcl.Diagnostics) {
+			if _, ok := src.(*recorded); ok {
+				panic("no such luck")
+			}
+			return config.Load(ctx, src, o)
+		}
+	})
+	p.lenient()
+	diff(t, p.names(), []string{"b", "noop"})
+	if log := p.log.String(); !strings.Contains(log, "no such luck") || !strings.Contains(log, "met a fault of hermes itself") {
+		t.Errorf("the log does not say why:\n%s", log)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +23,14 @@ import (
 
 // lastGood loads the last good generation from the history: with a configuration, and
 // without a snapshot. The error says why it cannot stand in.
-func (r *Reloader) lastGood(ctx context.Context) (*live, error) {
+func (r *Reloader) lastGood(ctx context.Context) (good *live, err error) {
 	e := r.journal.last
+	defer func() {
+		if p := recover(); p != nil {
+			r.o.Log.Error("panic while loading the last good generation", "generation", e.number, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			good, err = nil, fault.New(fault.Internal, "loading generation %d met a fault of hermes itself; the log has the details", e.number)
+		}
+	}()
 	if e.number == 0 && e.damage == nil {
 		return nil, fault.New(fault.NotFound, "no generation is recorded as having been live")
 	}
