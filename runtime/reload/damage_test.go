@@ -100,6 +100,28 @@ func TestALenientStartOnADamagedRecord(t *testing.T) {
 	}
 }
 
+// A module that the state lost is the one on disk, if that is the same; and the state has
+// it again.
+func TestALenientStartTakesALostModuleFromTheDisk(t *testing.T) {
+	p, st := good(t)
+	must(t, st.modules.Keep(t.Context(), nil))
+	p.write("tools.d/a.hcl", "tool \"a\" {")
+	p = st.restart(p)
+	diff(t, slices.Collect(maps.Keys(p.stale(p.lenient()))), []string{"tools.d/a.hcl"})
+	diff(t, p.offered(), map[string]string{"a": "One.", "b": "One.", "noop": "Runs noop.wasm."})
+	st.holds(p)
+	p.write("tools.d/noop.wasm", "no module")
+	p = st.restart(p)
+	diff(t, slices.Sorted(maps.Keys(p.stale(p.lenient()))), []string{"tools.d/a.hcl", "tools.d/noop.wasm"})
+	diff(t, p.names(), []string{"a", "b", "noop"})
+	must(t, st.modules.Keep(t.Context(), nil))
+	p = st.restart(p)
+	p.lenient()
+	if log := p.log.String(); !strings.Contains(log, "no last good generation stands in") {
+		t.Errorf("another module was taken for the lost one:\n%s", log)
+	}
+}
+
 // hung is a history whose writes do not end, whatever their context says, until they may.
 type hung struct {
 	*state
@@ -145,6 +167,7 @@ func TestALenientStartDoesNotTakeWhatIsLostForAbsent(t *testing.T) {
 	asking := strings.Replace(native("a", "One."), "handler", "enabled = fileexists(\"noop.wasm\")\n  handler", 1)
 	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": asking, "tools.d/b.hcl": native("b", "One."), "tools.d/noop.wasm": module("1")}, st.use)
 	must(t, st.modules.Keep(t.Context(), nil))
+	p.write("tools.d/noop.wasm", module("2"))
 	p.write("tools.d/b.hcl", "tool \"b\" {")
 	p = st.restart(p)
 	p.lenient()

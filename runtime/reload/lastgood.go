@@ -2,6 +2,8 @@ package reload
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,6 +136,11 @@ func (s *recorded) ReadFile(path string) ([]byte, error) {
 		return nil, fs.ErrNotExist
 	}
 	content, err := s.body(in)
+	if err != nil && in.Module {
+		if same, ok := s.onDisk(path, in.Digest); ok {
+			return same, nil // the state has it again once this is live
+		}
+	}
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -141,6 +148,13 @@ func (s *recorded) ReadFile(path string) ([]byte, error) {
 		return nil, fault.New(fault.Internal, "it is kept, and cannot be read: %v", err) // that a body is not there is no absence of the file
 	}
 	return content, nil
+}
+
+// onDisk gives the file of that name if it is as it was.
+func (s *recorded) onDisk(path, digest string) ([]byte, bool) {
+	content, err := s.r.disk.source.ReadFile(path)
+	sum := sha256.Sum256(content)
+	return content, err == nil && hex.EncodeToString(sum[:]) == digest
 }
 
 func (s *recorded) body(in store.GenerationInput) (b []byte, err error) {
