@@ -382,6 +382,27 @@ func TestWithoutAHistoryADiffIsToldAllTheSame(t *testing.T) {
 
 // What tools may do since a generation, and no more, is told; of the first generation
 // that ever was it is not, since all of it is new.
+// A tool that an agent is given or loses is told of, unless the tool itself comes or goes.
+func TestToolsThatAgentsGainAndLoseAreTold(t *testing.T) {
+	p := start(t, files{"agents/main.hcl": mainHCL, "tools.d/a.hcl": native("a", "One."), "tools.d/b.hcl": native("b", "One.")}, newState(t).use)
+	told := func() (out []string) {
+		for line := range strings.Lines(p.log.String()) {
+			if strings.Contains(line, "\"agent ") && strings.Contains(line, " tools\"") {
+				out = append(out, strings.TrimSpace(line[strings.Index(line, "msg="):]))
+			}
+		}
+		return out
+	}
+	p.write("agents/main.hcl", strings.Replace(mainHCL, `toolsets     = ["*"]`, `tools        = ["a"]`, 1))
+	p.reload()
+	diff(t, told(), []string{`msg="agent lost tools" generation=2 agent=assistant count=1 tools=[b]`})
+	p.write("agents/main.hcl", mainHCL)
+	p.write("tools.d/c.hcl", native("c", "One."))
+	p.remove("tools.d/a.hcl")
+	p.reload()
+	diff(t, told()[1:], []string{`msg="agent gained tools" generation=3 agent=assistant count=1 tools=[b]`})
+}
+
 func TestCapabilitiesThatComeAndGoAreTold(t *testing.T) {
 	st := newState(t)
 	granted := strings.Replace(wasm("noop", "noop.wasm"), `module = "noop.wasm"`, "module = \"noop.wasm\"\n    grant \"env\" {\n      values = { NAME = \"x\" }\n    }", 1)

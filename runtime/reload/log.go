@@ -58,15 +58,23 @@ type lines struct {
 	project string
 }
 
-// capabilities tells what tools may do since this generation, and may do no more. Of the
-// first generation that ever was, all is news, and none is told.
+// capabilities tells what tools may do since this generation, and may do no more, and
+// which agents have other tools than before. Of the first generation that ever was, all
+// is news, and none is told.
 func (l lines) capabilities(s *settlement, d *generation.Diff) {
 	if s.parent == 0 {
 		return
 	}
+	told := map[string]bool{} // tools that come to be or go with this generation
+	for _, c := range d.Changes {
+		if name, ok := strings.CutPrefix(c.Object, "tool."); ok && c.Action != generation.Changed {
+			told[name] = true
+		}
+	}
 	for _, c := range d.Changes {
 		name, ok := strings.CutPrefix(c.Object, "tool.")
 		if !ok {
+			l.access(c, told)
 			continue
 		}
 		for _, gained := range c.Gained {
@@ -76,6 +84,35 @@ func (l lines) capabilities(s *settlement, d *generation.Diff) {
 			l.Info("capability lost", "tool", name, "capability", lost)
 		}
 	}
+}
+
+// maxTools is how many tools a line names.
+const maxTools = 20
+
+// access tells which tools an agent was given and which were taken from it, without those
+// that are told of already.
+func (l lines) access(c generation.Change, told map[string]bool) {
+	agent, ok := strings.CutPrefix(c.Object, "agent.")
+	if !ok || c.Action != generation.Changed {
+		return
+	}
+	if gained := others(c.Gained, told); len(gained) > 0 {
+		l.Info("agent gained tools", "agent", agent, "count", len(gained), "tools", gained[:min(len(gained), maxTools)])
+	}
+	if lost := others(c.Lost, told); len(lost) > 0 {
+		l.Info("agent lost tools", "agent", agent, "count", len(lost), "tools", lost[:min(len(lost), maxTools)])
+	}
+}
+
+// others are the tools among capabilities of an agent that are not told of.
+func others(named []string, told map[string]bool) []string {
+	var out []string
+	for _, capability := range named {
+		if name, ok := strings.CutPrefix(capability, "tool "); ok && !told[name] {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // stale warns of one withheld change, a line for each reason.
