@@ -91,7 +91,7 @@ func TestGoPlugin(t *testing.T) {
 	} {
 		s.run(t, tl)
 	}
-	if s := l.String(); !strings.Contains(s, `level=WARN msg="guest log" tool=probe call=call-1 text=careful`) {
+	if s := l.String(); !strings.Contains(s, `level=WARN msg="guest log" tool=probe call=call-1 run=r generation=3 text=careful`) {
 		t.Error(s)
 	}
 }
@@ -124,7 +124,7 @@ func TestCPlugin(t *testing.T) {
 			c.run(t, tl) // nothing stays from the call before
 		})
 	}
-	if s := l.String(); !strings.Contains(s, `level=INFO msg="guest log" tool=probe call=call-1 text=greeting`) {
+	if s := l.String(); !strings.Contains(s, `level=INFO msg="guest log" tool=probe call=call-1 run=r generation=3 text=greeting`) {
 		t.Error(s)
 	}
 }
@@ -146,7 +146,7 @@ func TestHyperPlugins(t *testing.T) {
 	second := buildPlugin(t, "hyper2")
 	step{args: `{}`, want: `{"roots":0}`}.run(t, bind(t, r, second, Spec{}))
 	step{args: `{}`, want: `{"roots":1}`}.run(t, bind(t, r, second, Spec{Files: []FilesGrant{{Path: t.TempDir(), Mount: "/data"}}}))
-	for _, want := range []string{`level=WARN msg="guest log" tool=probe call=call-1 text="look out" logger=c`, `level=DEBUG msg="guest log" tool=probe call=call-1 text="{\"n\":1}"`} {
+	for _, want := range []string{`level=WARN msg="guest log" tool=probe call=call-1 run=r generation=3 text="look out" logger=c`, `level=DEBUG msg="guest log" tool=probe call=call-1 run=r generation=3 text="{\"n\":1}"`} {
 		if s := l.String(); !strings.Contains(s, want) {
 			t.Errorf("no %s in:\n%s", want, s)
 		}

@@ -514,7 +514,7 @@ func TestGuestLogs(t *testing.T) {
 	if _, err := invoke(t.Context(), t, tl, `{"do":"panic","text":"boom"}`); err == nil {
 		t.Fatal("no error")
 	}
-	if s := l.String(); !strings.Contains(s, `level=ERROR msg="guest log" tool=probe call=call-1 text="panic: boom`) {
+	if s := l.String(); !strings.Contains(s, `level=ERROR msg="guest log" tool=probe call=call-1 run=r generation=3 text="panic: boom`) {
 		t.Error(s)
 	}
 }
