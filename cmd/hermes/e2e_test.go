@@ -49,6 +49,9 @@ type daemon struct {
 
 func binary(t *testing.T) string {
 	t.Helper()
+	if raceEnabled && testing.Short() {
+		t.Skip("the real binary is built without the race detector: the plain run has this test")
+	}
 	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
