@@ -77,14 +77,20 @@ func TestReloadsUnderLoad(t *testing.T) {
 	y := newTally()
 
 	work(t, sys, base, w, y, form, func(context.Context) { time.Sleep(form.over / 10) }) // what is made once is made
-	before, idle := quiesce(t, sys, w), takeSample(0)
-	log := &sampler{}
+	before, idle := quiesce(t, sys, w), readMemory(0)
+	log := &sampler{rest: func() func() {
+		w.busy.Lock()
+		quiesce(t, sys, w)
+		return w.busy.Unlock
+	}}
 	work(t, sys, base, w, y, form, func(ctx context.Context) {
 		samples := log.during(ctx, form.over)
 		pause := form.over / time.Duration(form.edits)
 		for range form.edits {
 			begin := time.Now()
+			w.busy.RLock()
 			e.step()
+			w.busy.RUnlock()
 			time.Sleep(pause - time.Since(begin))
 		}
 		<-samples
@@ -101,7 +107,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	steadyInHistory(t, sys, y)
 	y.report(t)
 	t.Logf("edits %v; generation %d", e.counts, out.Generation)
-	t.Logf("before %+v, memory %v; after %+v, memory %v", before, idle, after, takeSample(form.over))
+	t.Logf("before %+v, memory %v; after %+v, memory %v", before, idle, after, readMemory(form.over))
 	if diff := cmp.Diff(definitionsOf(t, sys), freshDefinitions(t, w)); diff != "" {
 		t.Errorf("live and a fresh load differ (-live +fresh):\n%s", diff)
 	}
@@ -315,40 +321,42 @@ type sample struct {
 	heap, resident float64 // MiB
 }
 
-// sampler samples memory, ten times over the last third.
-type sampler struct{ samples []sample }
+// sampler samples memory over the last third, ten times where that is long enough to judge.
+// For each sample new runs and edits wait and those under way end: what they hold differs
+// more from one moment to the next than a leak would add in a minute.
+type sampler struct {
+	rest    func() (resume func())
+	samples []sample
+}
 
 // during samples until the time is over; the channel is closed then.
 func (l *sampler) during(ctx context.Context, over time.Duration) <-chan struct{} {
 	done := make(chan struct{})
-	begin := time.Now()
+	begin, n := time.Now(), 10
+	if over < judged {
+		n = 2
+	}
 	go func() {
 		defer close(done)
-		for i := range 10 {
-			due := over*2/3 + over*time.Duration(i)/30
+		for i := range n {
+			due := over*2/3 + over*time.Duration(i)/time.Duration(3*n)
 			select {
 			case <-time.After(due - time.Since(begin)):
 			case <-ctx.Done():
 				return
 			}
-			l.samples = append(l.samples, takeSample(time.Since(begin)))
+			resume := l.rest()
+			l.samples = append(l.samples, readMemory(time.Since(begin)))
+			resume()
 		}
 	}()
 	return done
 }
 
-// takeSample collects, and gives the least of some readings: the runs under way take and
-// give back some of it all the time.
-func takeSample(at time.Duration) sample {
-	least := readMemory(at)
-	for range 4 {
-		time.Sleep(100 * time.Millisecond)
-		s := readMemory(at)
-		least.heap, least.resident = min(least.heap, s.heap), min(least.resident, s.resident)
-	}
-	return least
-}
+// judged is how long the work has to take for its memory to be judged.
+const judged = 2 * time.Minute
 
+// readMemory collects, and reads what is left.
 func readMemory(at time.Duration) sample {
 	debug.FreeOSMemory()
 	var m goruntime.MemStats
@@ -375,7 +383,7 @@ func (l *sampler) judge(t *testing.T) {
 	t.Helper()
 	heap, resident := slope(l.samples, func(s sample) float64 { return s.heap }), slope(l.samples, func(s sample) float64 { return s.resident })
 	t.Logf("memory over the last third: heap %+.2f MiB a minute, resident %+.2f MiB a minute; %s", heap, resident, l.samples)
-	if len(l.samples) < 10 || l.samples[9].at-l.samples[0].at < 30*time.Second {
+	if len(l.samples) < 10 {
 		return
 	}
 	if heap > 1 || resident > 1 {

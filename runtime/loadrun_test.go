@@ -74,16 +74,23 @@ type runner struct {
 // runs makes runs until ctx ends.
 func (r *runner) runs(ctx context.Context) {
 	for ctx.Err() == nil {
-		name := []string{"steady", "mixed", "changing", "passing"}[r.rnd.IntN(4)]
-		input := fmt.Sprintf("rule %d", r.rnd.IntN(loadRules))
-		switch r.rnd.IntN(4) {
-		case 0:
-			r.streamed(name, input)
-		case 1:
-			r.completion(name, input)
-		default:
-			r.direct(name, input)
-		}
+		r.one()
+	}
+}
+
+// one makes one run.
+func (r *runner) one() {
+	r.w.busy.RLock()
+	defer r.w.busy.RUnlock()
+	name := []string{"steady", "mixed", "changing", "passing"}[r.rnd.IntN(4)]
+	input := fmt.Sprintf("rule %d", r.rnd.IntN(loadRules))
+	switch r.rnd.IntN(4) {
+	case 0:
+		r.streamed(name, input)
+	case 1:
+		r.completion(name, input)
+	default:
+		r.direct(name, input)
 	}
 }
 

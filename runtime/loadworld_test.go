@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,6 +135,9 @@ type world struct {
 	// modules are the variants of each module; nonce is what that of a hash answers.
 	modules [modules][variants][]byte
 	nonce   map[string]string
+	// busy is held for reading by whoever makes a run or an edit, and for writing to let
+	// none begin.
+	busy sync.RWMutex
 }
 
 func newWorld(t testing.TB) *world {
