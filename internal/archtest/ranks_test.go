@@ -20,6 +20,7 @@ var ranks = map[string]int{
 	"wasmtools/sdk/go":   1,
 
 	"runtime/chat":                    2,
+	"runtime/policy":                  2,
 	"runtime/schema":                  2,
 	"runtime/toolset":                 2,
 	"runtime/check":                   2,

@@ -106,6 +106,11 @@ type Turn struct {
 	// (kept for 24 h, neither listed nor searched) if Hidden.
 	Session string
 	Hidden  bool
+	// Above are the agents for which this one works, outermost first: their policies hold
+	// for its calls too.
+	Above []string
+	// Unattended says that there is nobody to ask: what needs an approval is denied.
+	Unattended bool
 	// Input is appended before the model is called: normally one user message, or the
 	// results of client calls; for a new session it may be a whole history.
 	Input []chat.Message

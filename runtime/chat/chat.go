@@ -57,6 +57,8 @@ type Message struct {
 	CallID    string `json:"call_id,omitempty"` // tool: the call this answers
 	Failed    bool   `json:"failed,omitempty"`  // tool: the result is an error
 	Untrusted bool   `json:"untrusted,omitempty"`
+	// Note, of a tool result, is the runtime's word to the model, outside of any fence.
+	Note string `json:"note,omitempty"`
 }
 
 // Text is the text of a message, its parts joined.

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/late"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/schema"
 	"github.com/hermes-runtime/hermes/runtime/secret"
@@ -28,6 +29,9 @@ type Config struct {
 	Agents    map[string]*Agent
 	Tools     map[tool.Name]*Tool // enabled ones, overrides resolved
 	Toolsets  map[string]*Toolset // declared ones only
+	Policies  map[string]*Policy
+	// Secrets are all sensitive values that the load met, whether or not something uses them.
+	Secrets []secret.Value
 	// Off are the tools that are declared with enabled = false, and where that stands.
 	Off map[tool.Name]Pos
 	// Inputs are all files the load read, by absolute path as named.
@@ -301,6 +305,8 @@ type Agent struct {
 	ToolRefresh      string // step | turn
 	Parallel         int
 	Budget           Budget
+	Results          AgentResults
+	Guardrails       Guardrails
 	OnDisconnect     string // "" (as the client's protocol says) | continue | cancel
 	OnBusy           string // queue | reject
 	Digest           string
@@ -315,6 +321,34 @@ type Budget struct {
 	Wall       time.Duration `json:"wall"`
 }
 
+// AgentResults bounds what the results of one turn take of the context.
+type AgentResults struct {
+	PerTurnChars int `json:"per_turn_chars"` // characters; a small window lowers it
+}
+
+// Guardrails end a loop of calls within one turn; 0: never.
+type Guardrails struct {
+	SameFailure Guard `json:"same_failure"` // the same call fails again
+	ToolFailure Guard `json:"tool_failure"` // a tool fails again, with any arguments
+	SameResult  Guard `json:"same_result"`  // the same idempotent call has the same result again
+}
+
+// Guard is how many times something may happen before the model is warned, and before
+// the call is refused.
+type Guard struct {
+	Warn  int `json:"warn"`
+	Block int `json:"block"`
+}
+
+// Policy is one policy block.
+type Policy struct {
+	Decl
+	policy.Policy
+	Tools []string // names, globs, toolset/tool
+	// Rules are the policy as it concerns each tool that Tools match.
+	Rules map[tool.Name]*policy.Rule
+}
+
 // Runtime is the runtime block with its defaults.
 type Runtime struct {
 	Decl
@@ -326,9 +360,16 @@ type Runtime struct {
 	ToolsEnv             []string // nil: all
 	AllowPaths           []string
 	Wasm                 WasmSettings
+	Results              ResultSettings
 
 	toolsDirs []string
 	elements  map[string][]hcl.Range // see evaluated
+}
+
+// ResultSettings bound what is kept of oversized results.
+type ResultSettings struct {
+	TTL   time.Duration // how long a handle lives; 0: for ever
+	Quota int64         // bytes for each principal; 0: no limit
 }
 
 // WasmSettings are what all modules have to share, and what any of them may be.

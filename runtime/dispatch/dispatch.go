@@ -39,12 +39,14 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"runtime/debug"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/store"
@@ -100,6 +102,20 @@ type Request struct {
 	Live func(*registry.Tool) error
 	// MaxChars lowers the tool's own bound on its result; 0: it does not.
 	MaxChars int
+	// Room, if set, is what the turn has left for results: it is asked with the characters
+	// that a result wants, and gives how many of them it may have, which are then taken.
+	Room func(want int) int
+	// Above are the agents for which Agent works, outermost first: their policies hold too.
+	Above []string
+	// Policies gives the rules of the live generation for a tool; nil: there are none.
+	Policies func(*registry.Tool) []*policy.Rule
+	// ToolCalls and Iteration are those of the turn so far, for policies.
+	ToolCalls, Iteration int
+	// Approved is what was approved for this call: the Ask of an earlier outcome.
+	Approved *Ask
+	// Ask is asked about calls below this one that need an approval, and waits for the
+	// answer: nil, or why not. nil: there is nobody to ask, and they are denied.
+	Ask func(ctx context.Context, a *Ask) error
 	// Retain keeps the generation open for a handler that is left behind, described by who;
 	// the returned function lets it go when the handler ends. nil: nothing is kept.
 	Retain func(who string) (release func())
@@ -125,6 +141,18 @@ type Outcome struct {
 	Untrusted bool
 	// Result is the row of a result that was stored, nil if it was not.
 	Result *store.Result
+	// Ask is set on a call that did not run because its policies want an approval. Whoever
+	// can get one dispatches the call again with it; to everybody else it was denied.
+	Ask *Ask
+}
+
+// Ask is the question whether a call may run.
+type Ask struct {
+	Call      *tool.Call // validated
+	Tool      *registry.Tool
+	Policies  []*policy.Policy // those that ask
+	Key       string           // digest of policies, tool and arguments: what exactly is asked
+	Arguments json.RawMessage  // to be shown: sensitive parameters masked, secrets redacted
 }
 
 // Dispatch runs one call.

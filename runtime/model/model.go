@@ -67,6 +67,14 @@ type Response struct {
 	Usage   chat.Usage
 }
 
+// Lowerer is a Provider whose wire does not take every definition as it is declared.
+type Lowerer interface {
+	// Lower gives the definition as it is sent, under the same name, and in words for people
+	// what was changed; the declared one stays what calls are validated against. An error
+	// says why no form of it can be sent. It depends on nothing but d.
+	Lower(d chat.Definition) (sent chat.Definition, changes []string, err error)
+}
+
 // Provider is one model behind one wire. It is safe for concurrent use.
 type Provider interface {
 	// Stream calls the model. emit is called in order, from one goroutine at a time,

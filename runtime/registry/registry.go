@@ -39,6 +39,13 @@ const (
 	Failed    Health = "failed"
 )
 
+// Offer says when a tool is offered to those who are given it.
+type Offer string
+
+// OfferHandles is the offer of a tool that reads stored results: every agent is given it
+// without naming it, unless it is denied, and it is offered while a handle is live.
+const OfferHandles Offer = "handles"
+
 // Tool is one tool, ready to be called. It is immutable and shared by all generations
 // in which its declaration is the same.
 type Tool struct {
@@ -62,6 +69,8 @@ type Tool struct {
 	Digest      string // of the declaration
 	// Capabilities are what a call may do to the world, sorted; see [tool.Covers].
 	Capabilities []string
+	// Offer says when the tool is offered; empty: always.
+	Offer Offer
 	// Health reports the handler's state and, if failed, why; nil: ready.
 	Health func() (Health, string)
 

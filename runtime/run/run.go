@@ -39,6 +39,10 @@ const (
 	ToolProgress     EventType = "tool.progress"
 	ToolFinished     EventType = "tool.finished"
 	ModelRetried     EventType = "model.retried"
+	// ApprovalRequested tells that a call waits for somebody's approval, ApprovalResolved
+	// how that ended.
+	ApprovalRequested EventType = "approval.requested"
+	ApprovalResolved  EventType = "approval.resolved"
 	MessageCompleted EventType = "message.completed"
 	RunCompleted     EventType = "run.completed"
 	RunFailed        EventType = "run.failed"

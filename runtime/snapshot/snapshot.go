@@ -18,6 +18,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 )
 
@@ -31,6 +32,7 @@ type Snapshot struct {
 	Registry *registry.Registry
 	Agents   map[string]*Agent
 	Models   map[string]*Model
+	Policies *policy.Table
 	Sharing  Sharing
 	// Close releases what the generation holds; the Holder calls it once, after the
 	// last release.

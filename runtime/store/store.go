@@ -91,6 +91,13 @@ type Result struct {
 	Digest  string    `json:"digest"` // hex sha256 of the content
 	Size    int64     `json:"size"`   // bytes
 	Created time.Time `json:"created"`
+	// Expires is when the handle ends; zero: never.
+	Expires time.Time `json:"expires,omitzero"`
+	// Untrusted says that the content came from outside.
+	Untrusted bool `json:"untrusted,omitempty"`
+	// Media is what the content is: application/json, text/plain, or
+	// application/octet-stream.
+	Media string `json:"media"`
 }
 
 // Results keeps the rows of stored results.

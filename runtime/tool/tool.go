@@ -70,6 +70,11 @@ type Traits struct {
 	Idempotent bool // safe to run again with the same arguments
 	Untrusted  bool // the result comes from outside
 	Parallel   bool // may run beside other calls of the turn
+	// SerializeBy are names of arguments: calls with equal values of one of them never
+	// overlap, over all tools that name it and all sessions.
+	SerializeBy []string
+	// Sensitive are the parameters whose values are masked in logs and stores.
+	Sensitive []string
 }
 
 // Call is one validated call. A handler gets it only after validation, so Arguments
@@ -88,6 +93,9 @@ type Call struct {
 	Generation     int64
 	// Room is how many levels of calls may lie below this one.
 	Room int
+	// MaxChars is how many characters of JSON text the result may have before it is stored
+	// or cut; 0: not known. A handler that reads page by page answers with no more.
+	MaxChars int
 	// Host is what the handler may ask for while it runs; nil: nothing.
 	Host Host
 }
@@ -158,6 +166,8 @@ type Progress struct {
 type Result struct {
 	// JSON is the value. Empty means null.
 	JSON json.RawMessage
+	// Untrusted says that this result came from outside, whatever the tool declares.
+	Untrusted bool
 }
 
 // JSON encodes v as a result. Unlike json.Marshal it leaves <, > and & as they are,
