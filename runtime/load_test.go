@@ -80,6 +80,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	before, idle := quiesce(t, sys, w), readMemory(0)
 	log := &sampler{rest: func() func() {
 		w.busy.Lock()
+		w.disconnect()
 		quiesce(t, sys, w)
 		return w.busy.Unlock
 	}}
@@ -210,6 +211,7 @@ func work(t *testing.T, sys *System, base string, w *world, y *tally, form loadF
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: form.runs}}
 	defer client.CloseIdleConnections()
+	w.disconnect = client.CloseIdleConnections
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
@@ -322,8 +324,9 @@ type sample struct {
 }
 
 // sampler samples memory over the last third, ten times where that is long enough to judge.
-// For each sample new runs and edits wait and those under way end: what they hold differs
-// more from one moment to the next than a leak would add in a minute.
+// For each sample new runs and edits wait, those under way end, and the clients' idle
+// connections are closed: what all these hold differs more from one moment to the next than
+// a leak would add in a minute.
 type sampler struct {
 	rest    func() (resume func())
 	samples []sample

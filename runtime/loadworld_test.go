@@ -138,6 +138,8 @@ type world struct {
 	// busy is held for reading by whoever makes a run or an edit, and for writing to let
 	// none begin.
 	busy sync.RWMutex
+	// disconnect closes the connections that no client uses.
+	disconnect func()
 }
 
 func newWorld(t testing.TB) *world {
