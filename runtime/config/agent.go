@@ -32,6 +32,9 @@ func agentBody() *body[Agent] {
 		opt("cost", floatKind(0, math.MaxFloat64), 0, "Cost by the price of its model.", func(b *Budget) *float64 { return &b.Cost }),
 		opt("wall", durationKind(true), 30*time.Minute, "Time from start to end.", func(b *Budget) *time.Duration { return &b.Wall }),
 	)
+	results := newBody("results", "What the results of one turn take of the context.",
+		opt("per_turn_chars", intKind(1000, anyInt), 200000, "Characters of all results of a turn together; what goes over is stored and previewed. A model with a small window lowers it.", func(r *AgentResults) *int { return &r.PerTurnChars }),
+	)
 	return withHints(newBody(`agent "NAME"`, "A model with instructions and tools; clients see it as a model of this name.",
 		may("description", stringKind(), "What it is for; shown in lists.", func(a *Agent) *string { return &a.Description }),
 		must("model", stringKind(), "The label of its model block.", func(a *Agent) *string { return &a.Model }),
@@ -43,12 +46,13 @@ func agentBody() *body[Agent] {
 		opt("tool_refresh", enumKind("step", "turn"), "step", "When a running turn sees a new generation: at its next model call, or not before the next turn.", func(a *Agent) *string { return &a.ToolRefresh }),
 		opt("parallel", intKind(1, 256), 8, "How many calls of one step run at once.", func(a *Agent) *int { return &a.Parallel }),
 		single("budget", budget, func(a *Agent) *Budget { return &a.Budget }),
+		single("results", results, func(a *Agent) *AgentResults { return &a.Results }),
+		single("guardrails", guardrailsBody(), func(a *Agent) *Guardrails { return &a.Guardrails }),
 		may("on_disconnect", enumKind("continue", "cancel"), "What a lost client does to its run. Default: continue, and cancel for /v1 requests without a session.", func(a *Agent) *string { return &a.OnDisconnect }),
 		onBusy(),
 		refuse[Agent]("tool_select", "Tool search is not available yet. Give the agent fewer toolsets."),
 		refuse[Agent]("compaction", "Compaction of long conversations is not available yet."),
 		refuse[Agent]("agents", "Delegation to other agents is not available yet."),
-		refuse[Agent]("results", "A bound on all results of a turn is not available yet; bound each tool with its result block."),
 		refuse[Agent]("output", "Structured output is not available yet. Describe the form of the answer in the instructions."),
 	), map[string]string{
 		"toolset": `Did you mean "toolsets"?`, "tool": `Did you mean "tools"? A tool is declared in a block of its own and named here.`,
@@ -56,6 +60,21 @@ func agentBody() *body[Agent] {
 		"instruction": `Did you mean "instructions"?`, "models": `Did you mean "model"?`,
 		"temperature": "It belongs to the model block.", "max_iterations": "Write budget { iterations = … }.",
 	})
+}
+
+// guardrailsBody are the loops of calls that a turn is kept from.
+func guardrailsBody() *body[Guardrails] {
+	guard := func(name, doc string, warn, block int) *body[Guard] {
+		return newBody(name, doc,
+			opt("warn", intKind(0, anyInt), warn, "From how many times on the model is warned; 0: never.", func(g *Guard) *int { return &g.Warn }),
+			opt("block", intKind(0, anyInt), block, "After how many times a further call is refused; 0: never.", func(g *Guard) *int { return &g.Block }),
+		)
+	}
+	return newBody("guardrails", "Loops of calls that end within one turn: first with a warning to the model, then with a refusal.",
+		single("same_failure", guard("same_failure", "The same call, with the same arguments, fails.", 2, 5), func(g *Guardrails) *Guard { return &g.SameFailure }),
+		single("tool_failure", guard("tool_failure", "A tool fails, with any arguments, and does not succeed in between.", 3, 8), func(g *Guardrails) *Guard { return &g.ToolFailure }),
+		single("same_result", guard("same_result", "The same call of an idempotent tool has the same result, in a row.", 2, 5), func(g *Guardrails) *Guard { return &g.SameResult }),
+	)
 }
 
 // onBusy knows values that are reserved.

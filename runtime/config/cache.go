@@ -24,6 +24,7 @@ type Cache struct {
 	objects map[objectKey]*kept[*evaluated]
 	schemas map[string]*kept[compiled]
 	copies  map[copyKey]*kept[*Tool]
+	shapes  map[*schema.Schema]*kept[*shape]
 
 	parses, evaluations, compiles atomic.Int64
 }
@@ -101,6 +102,7 @@ func (c *Cache) begin() {
 		c.objects = map[objectKey]*kept[*evaluated]{}
 		c.schemas = map[string]*kept[compiled]{}
 		c.copies = map[copyKey]*kept[*Tool]{}
+		c.shapes = map[*schema.Schema]*kept[*shape]{}
 	}
 }
 
@@ -112,6 +114,7 @@ func (c *Cache) end() {
 	drop(c.objects, c.load)
 	drop(c.schemas, c.load)
 	drop(c.copies, c.load)
+	drop(c.shapes, c.load)
 }
 
 func drop[K comparable, V any](m map[K]*kept[V], load int64) {
@@ -161,6 +164,16 @@ func (c *Cache) compile(raw json.RawMessage) (*schema.Schema, error) {
 	s, err := schema.Compile(raw)
 	keep(c, c.schemas, key, compiled{s, err})
 	return s, err
+}
+
+// shape is the form of arguments that fit the schema: the same pointer in every load.
+func (c *Cache) shape(s *schema.Schema) *shape {
+	if of, ok := find(c, c.shapes, s); ok {
+		return of
+	}
+	of := shapeOf(s)
+	keep(c, c.shapes, s, of)
+	return of
 }
 
 // overriding gives the tool with the place it replaces: the same copy in every load.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -30,6 +31,8 @@ type Config struct {
 	Tools     map[tool.Name]*Tool // enabled ones, overrides resolved
 	Toolsets  map[string]*Toolset // declared ones only
 	Policies  map[string]*Policy
+	// Rules are the policies as they concern each tool, in order of their names.
+	Rules map[tool.Name][]*policy.Rule
 	// Secrets are all sensitive values that the load met, whether or not something uses them.
 	Secrets []secret.Value
 	// Off are the tools that are declared with enabled = false, and where that stands.
@@ -345,8 +348,10 @@ type Policy struct {
 	Decl
 	policy.Policy
 	Tools []string // names, globs, toolset/tool
-	// Rules are the policy as it concerns each tool that Tools match.
-	Rules map[tool.Name]*policy.Rule
+
+	when          *condition // nil: always
+	once          sync.Once
+	unconditional *policy.Rule // see always
 }
 
 // Runtime is the runtime block with its defaults.

@@ -446,7 +446,7 @@ func (f *frame) unknownVariable(t hcl.Traversal, expr hclsyntax.Expression, extr
 	case inTemplate(expr, at):
 		detail = fmt.Sprintf("There is no variable %q here.%s%s", root, suggest(root, names), templateHint)
 	case isLateName(root):
-		detail = fmt.Sprintf("%q is known only after load, and this value is needed at load. It can be used in the description of a tool or parameter, in the late attributes of a native config, and in the rules of a script model, each with its own variables.", root)
+		detail = fmt.Sprintf("%q is known only after load, and this value is needed at load. It can be used in the description of a tool or parameter, in the late attributes of a native config, in the condition of a policy, and in the rules of a script model, each with its own variables.", root)
 	case len(t) == 1:
 		detail = fmt.Sprintf("There is no variable %q here. If this is text, write it in double quotes: %q.%s", root, root, suggest(root, names))
 	}
@@ -455,7 +455,7 @@ func (f *frame) unknownVariable(t hcl.Traversal, expr hclsyntax.Expression, extr
 
 func isLateName(name string) bool {
 	switch name {
-	case "args", "call", "agent", "input", "match", "result", "results", "offered":
+	case "args", "call", "agent", "input", "match", "result", "results", "offered", "session", "principal", "turn":
 		return true
 	}
 	return false

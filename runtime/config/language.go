@@ -21,6 +21,7 @@ type language struct {
 	script   *body[Provider]
 	model    *body[Model]
 	agent    *body[Agent]
+	policy   *body[policyBlock]
 	runtime  *body[Runtime]
 	server   *body[Server]
 
@@ -33,7 +34,7 @@ type language struct {
 func newLanguage() *language {
 	return &language{
 		variable: variableBody(), tool: toolBody(), toolset: toolsetBody(), openai: openaiBody(), script: scriptBody(),
-		model: modelBody(), agent: agentBody(), runtime: runtimeBody(), server: serverBody(),
+		model: modelBody(), agent: agentBody(), policy: policyBody(), runtime: runtimeBody(), server: serverBody(),
 		native: nativeBody(), wasm: wasmBody(), env: checkBodies()[check.Env], keywords: keywords(),
 	}
 }
@@ -45,7 +46,6 @@ const anyInt = math.MaxInt32
 func laterBlocks() map[string]string {
 	return map[string]string{
 		"mcp_server": "MCP servers are not available yet.",
-		"policy":     "Policies are not available yet. Narrow what an agent may do with tools, toolsets, disabled_tools and disabled_toolsets.",
 		"schedule":   "Schedules are not available yet.",
 		"gateway":    "Gateways are not available yet.",
 		"test":       "Tests are not available yet.",
@@ -53,7 +53,7 @@ func laterBlocks() map[string]string {
 }
 
 func blockTypes() []string {
-	return []string{"agent", "locals", "model", "provider", "runtime", "server", "tool", "toolset", "variable"}
+	return []string{"agent", "locals", "model", "policy", "provider", "runtime", "server", "tool", "toolset", "variable"}
 }
 
 func (l *language) blockHint(name string) string {
@@ -82,6 +82,8 @@ func (l *language) evaluate(f *frame, b *hclsyntax.Block) *evaluated {
 		l.evalModel(f, b, o)
 	case "agent":
 		l.evalAgent(f, b, o)
+	case "policy":
+		l.evalPolicy(f, b, o)
 	default:
 		unknownBlock(f, b)
 		return &evaluated{}

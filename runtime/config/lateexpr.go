@@ -79,6 +79,7 @@ type lateExpr struct {
 	prefix string
 	full   bool
 	ty     cty.Type // of its values, as far as it is known at load
+	simple bool     // see simple
 }
 
 var (
@@ -107,12 +108,9 @@ func (e *lateExpr) Eval(s *late.Scope) (any, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%s: %s", e.pos, err)
 	}
-	ctx, meter := funcs.Metered(e.ctx)
-	ctx = ctx.NewChild()
-	ctx.Variables = vars
-	v, diags := e.expr.Value(ctx)
-	if err, _ := meter.Spent(); err != nil {
-		return nil, fault.New(fault.TooLarge, "%s: %s", e.pos, err)
+	v, diags, err := e.value(vars)
+	if err != nil {
+		return nil, err
 	}
 	if diags.HasErrors() {
 		return nil, fault.New(fault.Invalid, "%s: evaluating the expression: %s", e.pos, lateReason(diags))
@@ -122,6 +120,24 @@ func (e *lateExpr) Eval(s *late.Scope) (any, error) {
 		return nil, fault.New(fault.Invalid, "%s: %s", e.pos, err)
 	}
 	return p, nil
+}
+
+// value evaluates the expression with the variables.
+func (e *lateExpr) value(vars map[string]cty.Value) (cty.Value, hcl.Diagnostics, error) {
+	if e.simple {
+		ctx := e.ctx.NewChild()
+		ctx.Variables = vars
+		v, diags := e.expr.Value(ctx)
+		return v, diags, nil
+	}
+	ctx, meter := funcs.Metered(e.ctx)
+	ctx = ctx.NewChild()
+	ctx.Variables = vars
+	v, diags := e.expr.Value(ctx)
+	if err, _ := meter.Spent(); err != nil {
+		return v, diags, fault.New(fault.TooLarge, "%s: %s", e.pos, err)
+	}
+	return v, diags, nil
 }
 
 // lateReason is what went wrong, without the values that HCL's details quote.
@@ -402,7 +418,7 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 	e.source = hashOf(f.source(expr.Range()), f.scope.usedKey(expr))
 	e.made, e.secret = f.madeFrom(expr), v.ContainsMarked()
 	e.prefix, e.full = knownPrefix(v)
-	e.ty = v.Type()
+	e.ty, e.simple = v.Type(), simple(expr)
 	return e, true
 }
 

@@ -27,7 +27,7 @@ type linker struct {
 // link makes the configuration of what was evaluated.
 func (ld *load) link(objects []*evaluated) *Config {
 	l := &linker{ld: ld, cfg: ld.emptyConfig(), all: map[string]map[string]*evaluated{}, homes: map[string]bool{}}
-	for _, kind := range []string{"tool", "toolset", "provider", "model", "agent"} {
+	for _, kind := range []string{"tool", "toolset", "provider", "model", "agent", "policy"} {
 		l.all[kind] = map[string]*evaluated{}
 	}
 	l.all["tool"] = make(map[string]*evaluated, len(objects))
@@ -36,6 +36,7 @@ func (ld *load) link(objects []*evaluated) *Config {
 	l.aliases()
 	l.collect()
 	l.references()
+	l.policies()
 	l.cycles()
 	ld.diags = append(ld.diags, l.diags...)
 	ld.finish(l)
@@ -45,7 +46,7 @@ func (ld *load) link(objects []*evaluated) *Config {
 func (ld *load) emptyConfig() *Config {
 	return &Config{
 		Paths: ld.paths, Runtime: ld.runtime, Server: ld.server,
-		Providers: map[string]*Provider{}, Models: map[string]*Model{}, Agents: map[string]*Agent{},
+		Providers: map[string]*Provider{}, Models: map[string]*Model{}, Agents: map[string]*Agent{}, Policies: map[string]*Policy{},
 		Tools: map[tool.Name]*Tool{}, Toolsets: map[string]*Toolset{}, Off: map[tool.Name]Pos{},
 		Inputs: map[string]Input{}, Reads: ld.asked, Removed: map[string]int64{}, declared: map[declaration]string{},
 	}
@@ -205,6 +206,8 @@ func (l *linker) collect() {
 				l.cfg.Models[name] = v
 			case *Agent:
 				l.cfg.Agents[name] = v
+			case *Policy:
+				l.cfg.Policies[name] = v
 			}
 		}
 	}

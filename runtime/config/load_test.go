@@ -70,7 +70,11 @@ agent "a" {
 	a.Decl, a.Digest = config.Decl{}, ""
 	if diff := cmp.Diff(config.Agent{
 		Pos: "agents/main.hcl:7", Name: "a", Model: "offline", Instructions: "x", ToolRefresh: "step", Parallel: 8, OnBusy: "queue",
-		Budget: config.Budget{Iterations: 90, ToolCalls: 200, Wall: 30 * time.Minute},
+		Budget:  config.Budget{Iterations: 90, ToolCalls: 200, Wall: 30 * time.Minute},
+		Results: config.AgentResults{PerTurnChars: 200_000},
+		Guardrails: config.Guardrails{
+			SameFailure: config.Guard{Warn: 2, Block: 5}, ToolFailure: config.Guard{Warn: 3, Block: 8}, SameResult: config.Guard{Warn: 2, Block: 5},
+		},
 	}, a); diff != "" {
 		t.Errorf("agent (-want +got):\n%s", diff)
 	}

@@ -29,6 +29,8 @@ type param struct {
 	typ      *typ
 	text     Text
 	required *bool
+	// sensitive says that its value is masked where it would be shown or stored.
+	sensitive bool
 	// words are the keywords of JSON Schema that were given, with plain values.
 	words map[string]any
 }
@@ -102,7 +104,7 @@ func paramBody() *body[param] {
 	for _, k := range keywords() {
 		fields = append(fields, custom(k.attr, k.typ, k.doc, func(f *frame, a *hclsyntax.Attribute, p *param) { f.keyword(k, a, p) }))
 	}
-	fields = append(fields, refuse[param]("sensitive", "Masking of single arguments is not available yet."))
+	fields = append(fields, opt("sensitive", boolKind(), false, "Whether its value is masked in logs and stores.", func(p *param) *bool { return &p.sensitive }))
 	return withHints(newBody(`param "NAME"`, "One argument of the tool.", fields...), map[string]string{
 		"optional": "Write required = false, or give a default.", "values": `Did you mean "enum"?`, "min": `Did you mean "minimum"?`, "max": `Did you mean "maximum"?`,
 	})

@@ -26,6 +26,7 @@ func runtimeBody() *body[Runtime] {
 		opt("drain_timeout", durationKind(true), 0, "How long a replaced generation waits for its calls before they are cancelled; 0s: without limit.", func(r *Runtime) *time.Duration { return &r.DrainTimeout }),
 		opt("shutdown_timeout", durationKind(false), 30*time.Second, "How long the server waits for running work when it is asked to end.", func(r *Runtime) *time.Duration { return &r.ShutdownTimeout }),
 		single("wasm", wasmSettingsBody(), func(r *Runtime) *WasmSettings { return &r.Wasm }),
+		single("results", resultSettingsBody(), func(r *Runtime) *ResultSettings { return &r.Results }),
 	), map[string]string{"tools_dir": `Did you mean "tools_dirs"?`})
 }
 
@@ -37,6 +38,14 @@ func wasmSettingsBody() *body[WasmSettings] {
 		opt("cache_size", someSizeKind(), 1<<30, "Compiled code on disk; what was not used for longest goes first.", func(w *WasmSettings) *int64 { return &w.CacheSize }),
 		opt("compile_timeout", durationKind(false), 30*time.Second, "How long the compilation of one module may take.", func(w *WasmSettings) *time.Duration { return &w.CompileTimeout }),
 		single("limits", moduleLimitsBody(), func(w *WasmSettings) *module.Limits { return &w.Limits }),
+	)
+}
+
+// resultSettingsBody bounds the store of oversized results.
+func resultSettingsBody() *body[ResultSettings] {
+	return newBody("results", "What is kept of results that were too large for a model.",
+		opt("ttl", durationKind(true), 7*24*time.Hour, "How long a handle can be read; 0s: for ever.", func(r *ResultSettings) *time.Duration { return &r.TTL }),
+		opt("quota", sizeKind(), 1<<30, "Bytes of each principal; the oldest results of ended runs go first.", func(r *ResultSettings) *int64 { return &r.Quota }),
 	)
 }
 

@@ -29,6 +29,7 @@ type toolBlock struct {
 	idempotent  *bool
 	untrusted   *bool
 	parallel    *bool
+	serialize   []string
 	requires    []string
 	checks      checkList
 	limits      tool.Limits
@@ -84,7 +85,7 @@ func toolBody() *body[toolBlock] {
 		single("limits", limits, func(t *toolBlock) *tool.Limits { return &t.limits }),
 		single("result", result, func(t *toolBlock) *tool.Bounds { return &t.bounds }),
 		handlerField(),
-		refuse[toolBlock]("serialize_by", "Serialising calls by an argument is not available yet. limits { concurrency = 1 } lets one call run at a time."),
+		may("serialize_by", stringsKind(), "Names of arguments: calls with equal values of one of them never overlap, over all tools that name it and all sessions.", func(t *toolBlock) *[]string { return &t.serialize }),
 	)
 	b.field("description").late = descriptionNames()
 	return withHints(b, map[string]string{
@@ -133,6 +134,8 @@ func (f *frame) finishTool(t *toolBlock) {
 	f.parameters(t, fn)
 	f.describe(t, fn)
 	f.traits(t, fn)
+	f.serializeBy(t)
+	f.maskedParams(t)
 	if nativeBlock != nil {
 		f.nativeConfig(t, fn, nativeBlock)
 	}

@@ -92,6 +92,25 @@ func (s *sheet) rule(at string, r *config.Rule) {
 	}
 }
 
+func (m *maker) policies() {
+	for _, name := range sortedKeys(m.cfg.Policies) {
+		p := m.cfg.Policies[name]
+		if m.take("policy.", name, p) {
+			continue
+		}
+		s := m.sheet(&p.Decl)
+		s.put("agents", p.Agents)
+		s.put("tools", p.Tools)
+		if source, ok := p.Condition(); ok {
+			s.source("when", source, false)
+		}
+		s.put("action", string(p.Action))
+		s.put("reason", p.Reason)
+		s.put("timeout", p.Timeout)
+		m.add(&Object{ID: "policy." + name, Pos: p.Pos, from: p}, s)
+	}
+}
+
 func (m *maker) server() {
 	srv := &m.cfg.Server
 	s := m.sheet(&srv.Decl)
@@ -129,6 +148,8 @@ func (m *maker) runtime(r *config.Runtime) {
 	s.put("require_pinned_modules", r.RequirePinnedModules)
 	s.put("drain_timeout", r.DrainTimeout)
 	s.put("shutdown_timeout", r.ShutdownTimeout)
+	s.put("results.ttl", r.Results.TTL)
+	s.size("results.quota", r.Results.Quota)
 	if r.Wasm.MemoryBudget > 0 {
 		s.size("wasm.memory_budget", r.Wasm.MemoryBudget)
 	}
@@ -179,6 +200,11 @@ func (m *maker) agents(views map[string]*registry.View) {
 		s.put("budget.tokens", a.Budget.Tokens)
 		s.put("budget.cost", a.Budget.Cost)
 		s.put("budget.wall", a.Budget.Wall)
+		s.put("results.per_turn_chars", a.Results.PerTurnChars)
+		for name, g := range map[string]config.Guard{"same_failure": a.Guardrails.SameFailure, "tool_failure": a.Guardrails.ToolFailure, "same_result": a.Guardrails.SameResult} {
+			s.put("guardrails."+name+".warn", g.Warn)
+			s.put("guardrails."+name+".block", g.Block)
+		}
 		s.put("on_disconnect", a.OnDisconnect)
 		s.put("on_busy", a.OnBusy)
 		o := &Object{ID: "agent." + name, Pos: string(a.Pos), from: a}

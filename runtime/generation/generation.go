@@ -41,7 +41,7 @@ type Manifest struct {
 // Object is one declared thing.
 type Object struct {
 	// ID is the kind and the name: "tool.word_count", "agent.main", "toolset.web",
-	// "model.m", "provider.openai.x", "key.ci", "server" and "runtime".
+	// "model.m", "provider.openai.x", "policy.p", "key.ci", "server" and "runtime".
 	ID string `json:"id"`
 	// Pos is "file:line", the file relative to the project; empty if nothing declares it.
 	Pos string `json:"pos,omitempty"`
@@ -108,6 +108,7 @@ func Of(cfg *config.Config, reg *registry.Registry, views map[string]*registry.V
 	m.tools()
 	m.toolsets()
 	m.models()
+	m.policies()
 	m.server()
 	m.agents(views)
 	return m.out, nil

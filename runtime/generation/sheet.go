@@ -143,7 +143,10 @@ func (s *sheet) secret(name string, open []byte, unwritten bool) {
 
 // late adds an expression: its text, and for the digest all that it was made from.
 func (s *sheet) late(name string, e late.Expr, unwritten bool) {
-	src := config.SourceOf(e)
+	s.source(name, config.SourceOf(e), unwritten)
+}
+
+func (s *sheet) source(name string, src config.ExprSource, unwritten bool) {
 	if src.Sensitive {
 		s.secret(name, []byte(src.Digest), unwritten)
 		return

@@ -40,6 +40,8 @@ func (m *maker) tool(t *config.Tool, built *registry.Tool) (*Object, *sheet) {
 	s.put("idempotent", t.Traits.Idempotent)
 	s.put("untrusted", t.Traits.Untrusted)
 	s.put("parallel", t.Traits.Parallel)
+	s.put("serialize_by", t.Traits.SerializeBy)
+	s.put("sensitive_params", t.Traits.Sensitive)
 	s.needs(t.Checks)
 	s.put("limits.timeout", t.Limits.Timeout)
 	s.put("limits.concurrency", t.Limits.Concurrency)

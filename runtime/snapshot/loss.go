@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -150,6 +151,20 @@ func (h *Holder) Allows(agent string, t *registry.Tool) error {
 		return lost.narrowed(live, t.Name, missing)
 	}
 	return nil
+}
+
+// Policies are the rules of the live generation for a call of the tool by the agents, see
+// [policy.Table.For]. ok is false while nothing is live: those of the caller's own
+// generation hold then.
+func (h *Holder) Policies(agents []string, name tool.Name) (rules []*policy.Rule, ok bool) {
+	h.mu.Lock()
+	if h.live == nil {
+		h.mu.Unlock()
+		return nil, false
+	}
+	live := h.live.snapshot
+	h.mu.Unlock()
+	return live.Policies.For(agents, name), true
 }
 
 // AllowsAgent says whether the live generation has the agent. The error is as that of

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/big"
 	"path"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -66,14 +65,6 @@ func hasPrefix(s, prefix string) (bool, error) { return strings.HasPrefix(s, pre
 func hasSuffix(s, suffix string) (bool, error) { return strings.HasSuffix(s, suffix), nil }
 func base(p string) (string, error)            { return path.Base(p), nil }
 func dir(p string) (string, error)             { return path.Dir(p), nil }
-
-func matches(pattern, s string) (bool, error) {
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return false, function.NewArgErrorf(0, "the pattern is not RE2: %s", syntaxError(err))
-	}
-	return re.MatchString(s), nil
-}
 
 // syntaxError says what is wrong with a pattern without quoting it: it may be sensitive.
 func syntaxError(err error) string {
@@ -253,32 +244,22 @@ func indexFunc() function.Function {
 	})
 }
 
-// replaceFunc replaces a text, or a pattern written between slashes.
-func replaceFunc() function.Function {
-	params := []function.Parameter{
-		{Name: "text", Type: cty.String}, {Name: "search", Type: cty.String}, {Name: "replacement", Type: cty.String},
+func (p *patterns) replaced(s, search, with string) (cty.Value, error) {
+	pattern, ok := slashed(search)
+	if !ok {
+		if err := checkReplace(s, strings.ReplaceAll(with, "$", "_"), func(int) int { return strings.Count(s, search) }); err != nil {
+			return cty.NilVal, err
+		}
+		return cty.StringVal(strings.ReplaceAll(s, search, with)), nil
 	}
-	return function.New(&function.Spec{
-		Params: params,
-		Type:   function.StaticReturnType(cty.String),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			s, search, with := args[0].AsString(), args[1].AsString(), args[2].AsString()
-			if len(search) < 2 || search[0] != '/' || search[len(search)-1] != '/' {
-				if err := checkReplace(s, strings.ReplaceAll(with, "$", "_"), func(int) int { return strings.Count(s, search) }); err != nil {
-					return cty.NilVal, err
-				}
-				return cty.StringVal(strings.ReplaceAll(s, search, with)), nil
-			}
-			re, err := regexp.Compile(search[1 : len(search)-1])
-			if err != nil {
-				return cty.NilVal, function.NewArgErrorf(1, "the pattern is not RE2: %s", syntaxError(err))
-			}
-			if err := checkReplace(s, with, func(limit int) int { return len(re.FindAllStringIndex(s, limit)) }); err != nil {
-				return cty.NilVal, err
-			}
-			return cty.StringVal(re.ReplaceAllString(s, with)), nil
-		},
-	})
+	re, err := p.compile(pattern, 1)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	if err := checkReplace(s, with, func(limit int) int { return len(re.FindAllStringIndex(s, limit)) }); err != nil {
+		return cty.NilVal, err
+	}
+	return cty.StringVal(re.ReplaceAllString(s, with)), nil
 }
 
 // maxExponent bounds pow: a number with more digits than any provider accepts only

@@ -16,10 +16,10 @@ type Mark string
 const Sensitive Mark = "sensitive"
 
 // Pure are the functions of their arguments alone, under Terraform's names where
-// Terraform has them. The map is the caller's.
+// Terraform has them. The map is the caller's; its functions compile a pattern once.
 func Pure() map[string]function.Function {
 	all := map[string]function.Function{}
-	for _, group := range []map[string]function.Function{numbers(), texts(), collections(), codecs(), control(), bounded()} {
+	for _, group := range []map[string]function.Function{numbers(), texts(), collections(), codecs(), control(), bounded(), (&patterns{}).functions()} {
 		maps.Copy(all, group)
 	}
 	return all
@@ -35,14 +35,13 @@ func numbers() map[string]function.Function {
 
 func texts() map[string]function.Function {
 	return map[string]function.Function{
-		"chomp": stdlib.ChompFunc, "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc,
-		"regexall": stdlib.RegexAllFunc, "replace": replaceFunc(),
+		"chomp": stdlib.ChompFunc, "lower": stdlib.LowerFunc,
 		"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
 		"trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc,
 		"upper": stdlib.UpperFunc, "formatdate": stdlib.FormatDateFunc, "timeadd": stdlib.TimeAddFunc,
 		"strcontains": predicate2("string", "part", contains), "startswith": predicate2("string", "prefix", hasPrefix),
-		"endswith": predicate2("string", "suffix", hasSuffix), "matches": predicate2("pattern", "text", matches),
-		"glob": predicate2("pattern", "text", globs), "basename": text1("path", base), "dirname": text1("path", dir),
+		"endswith": predicate2("string", "suffix", hasSuffix),
+		"glob":     predicate2("pattern", "text", globs), "basename": text1("path", base), "dirname": text1("path", dir),
 	}
 }
 
