@@ -35,7 +35,8 @@ type expr struct {
 
 func (e expr) Eval(s *late.Scope) (any, error) {
 	var args map[string]any
-	dec := json.NewDecoder(strings.NewReader(string(s.Vars()["args"].(json.RawMessage))))
+	raw, _ := s.Var("args")
+	dec := json.NewDecoder(strings.NewReader(string(raw.(json.RawMessage))))
 	dec.UseNumber()
 	if err := dec.Decode(&args); err != nil {
 		return nil, err

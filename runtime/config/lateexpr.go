@@ -80,6 +80,7 @@ type lateExpr struct {
 	full   bool
 	ty     cty.Type // of its values, as far as it is known at load
 	simple bool     // see simple
+	names  []string // of the scope's variables that it uses
 }
 
 var (
@@ -104,7 +105,7 @@ func (e *lateExpr) digest() string { return e.source }
 
 // Eval evaluates in the scope.
 func (e *lateExpr) Eval(s *late.Scope) (any, error) {
-	vars, err := convertedOf(s).variables(e.shape)
+	vars, err := convertedOf(s).variables(e.names, e.shape)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%s: %s", e.pos, err)
 	}
@@ -172,46 +173,69 @@ func traversalText(t hcl.Traversal) string {
 	return b.String()
 }
 
-// converted is the language's form of a scope's variables, by the shape of args.
+// converted is the language's form of a scope's variables: each is converted when the
+// first expression uses it, the arguments once for each form they are taken in.
 type converted struct {
-	vars map[string]any
+	scope *late.Scope
 
 	mu   sync.Mutex // guards done
-	done map[*shape]map[string]cty.Value
+	done []conversion
+}
+
+// conversion is one variable as the language has it.
+type conversion struct {
+	name  string
+	shape *shape // of arguments
+	value cty.Value
 }
 
 func convertedOf(s *late.Scope) *converted {
-	c, ok := s.Converted(func(vars map[string]any) any {
-		return &converted{vars: vars, done: map[*shape]map[string]cty.Value{}}
-	}).(*converted)
+	c, ok := s.Converted(func(s *late.Scope) any { return &converted{scope: s} }).(*converted)
 	if !ok {
-		return &converted{vars: s.Vars(), done: map[*shape]map[string]cty.Value{}}
+		return &converted{scope: s}
 	}
 	return c
 }
 
-func (c *converted) variables(sh *shape) (map[string]cty.Value, error) {
+// variables are those that an expression uses and the scope has.
+func (c *converted) variables(names []string, sh *shape) (map[string]cty.Value, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v, ok := c.done[sh]; ok {
-		return v, nil
-	}
-	out := make(map[string]cty.Value, len(c.vars))
-	for name, v := range c.vars {
-		var x cty.Value
-		var err error
-		if name == "args" && sh != nil {
-			x, err = sh.value(v)
-		} else {
-			x, err = fromPlain(v)
-		}
+	out := make(map[string]cty.Value, len(names))
+	for _, name := range names {
+		x, ok, err := c.variable(name, sh)
 		if err != nil {
 			return nil, fmt.Errorf("the variable %s cannot be used: %w", name, err)
 		}
-		out[name] = x
+		if ok {
+			out[name] = x
+		}
 	}
-	c.done[sh] = out
 	return out, nil
+}
+
+// variable needs mu.
+func (c *converted) variable(name string, sh *shape) (x cty.Value, ok bool, err error) {
+	if name != "args" {
+		sh = nil
+	}
+	for _, d := range c.done {
+		if d.name == name && d.shape == sh {
+			return d.value, true, nil
+		}
+	}
+	v, ok := c.scope.Var(name)
+	if !ok {
+		return cty.NilVal, false, nil
+	}
+	if x, err = sh.value(v); err != nil {
+		return cty.NilVal, false, err
+	}
+	if c.done == nil {
+		c.done = make([]conversion, 0, 2)
+	}
+	c.done = append(c.done, conversion{name, sh, x})
+	return x, true, nil
 }
 
 // AgentScope is the scope of late descriptions for an agent: agent.name and
@@ -388,6 +412,18 @@ func usesAny(expr hclsyntax.Expression, names []string) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return slices.Contains(names, t.RootName()) })
 }
 
+// usedNames are those of the variables that an expression names, sorted.
+func usedNames(expr hclsyntax.Expression, vars map[string]cty.Value) []string {
+	var out []string
+	for _, t := range expr.Variables() {
+		if _, ok := vars[t.RootName()]; ok && !slices.Contains(out, t.RootName()) {
+			out = append(out, t.RootName())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr, bool) {
 	f.cur = &deps{}
 	ok := f.noHosted(lp, expr)
@@ -418,7 +454,7 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 	e.source = hashOf(f.source(expr.Range()), f.scope.usedKey(expr))
 	e.made, e.secret = f.madeFrom(expr), v.ContainsMarked()
 	e.prefix, e.full = knownPrefix(v)
-	e.ty, e.simple = v.Type(), simple(expr)
+	e.ty, e.simple, e.names = v.Type(), simple(expr), usedNames(expr, lp.vars)
 	return e, true
 }
 

@@ -181,6 +181,12 @@ func fromPlainParts(v any) (cty.Value, error) {
 			m[k] = x
 		}
 		return cty.ObjectVal(m), nil
+	case map[string]string:
+		m := make(map[string]cty.Value, len(v))
+		for k, e := range v {
+			m[k] = cty.StringVal(e)
+		}
+		return cty.ObjectVal(m), nil
 	}
 	return cty.NilVal, errors.New("a variable of the expression has no plain value")
 }

@@ -142,8 +142,8 @@ func (s *shape) unknown() cty.Value {
 // value converts arguments: every declared property is there, null if it was left out,
 // and lists are lists.
 func (s *shape) value(v any) (cty.Value, error) {
-	if raw, ok := v.(json.RawMessage); ok {
-		p, err := decodeJSON(raw)
+	if raw, ok := v.(json.RawMessage); ok && s != nil {
+		p, err := schema.Decode(raw)
 		if err != nil {
 			return cty.NilVal, err
 		}

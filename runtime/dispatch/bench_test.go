@@ -3,13 +3,20 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/schema"
 	"github.com/hermes-runtime/hermes/runtime/tool"
@@ -21,6 +28,7 @@ const (
 	benchArguments = `{"units": "metric", "city": "Oslo", "days": 3}`
 	benchCoerced   = `{"units": "metric", "city": "Oslo", "days": "3"}`
 	maxAllocs      = 60
+	maxFullAllocs  = 100
 )
 
 func benchDispatcher(tb testing.TB) (*dispatch.Dispatcher, dispatch.Request, *registry.Tool) {
@@ -30,6 +38,46 @@ func benchDispatcher(tb testing.TB) (*dispatch.Dispatcher, dispatch.Request, *re
 	r := request(viewOf(tb, x), "get_weather", benchArguments)
 	r.Live = func(*registry.Tool) error { return nil }
 	return dispatch.New(dispatch.Options{Log: slog.New(slog.DiscardHandler)}), r, x
+}
+
+// fullDispatch is the tool of benchDispatcher under everything there is: a policy whose
+// condition is evaluated, limits of every kind, validation, and recording.
+func fullDispatch(tb testing.TB) (*dispatch.Dispatcher, dispatch.Request) {
+	tb.Helper()
+	_, r, x := benchDispatcher(tb)
+	x.Limits = tool.Limits{Timeout: 30 * time.Second, Concurrency: 8, Rate: tool.Rate{Calls: 1 << 16, Per: time.Millisecond}}
+	dir := tb.TempDir()
+	for name, text := range map[string]string{
+		"agents/p.hcl":   "policy \"p\" {\n  tools = [\"get_weather\"]\n  when = args.days > 10 && principal.role != \"admin\"\n  action = \"deny\"\n}\n",
+		"tools.d/x.hcl":  "tool \"get_weather\" {\n  description = \"x\"\n  schema = jsondecode(file(\"x.json\"))\n  handler \"native\" {\n    function = \"test.x\"\n  }\n}\n",
+		"tools.d/x.json": benchSchema,
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	paths, err := config.Find(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg, diags := config.Load(tb.Context(), config.DirSource(), config.Options{Paths: paths, Funcs: []hostfuncs.Func{{
+		Name: "test.x", Open: true, New: func(hostfuncs.Binding) (tool.Handler, error) { return x.Handler, nil },
+	}}})
+	if diags.HasErrors() {
+		tb.Fatal(diags)
+	}
+	table := policy.Seal(cfg.Rules)
+	agents := []string{r.Agent}
+	r.Policies = func(t *registry.Tool) []*policy.Rule { return table.For(agents, t.Name) }
+	r.View = viewOf(tb, x)
+	recorded := 0
+	tb.Cleanup(func() {
+		if recorded == 0 {
+			tb.Error("nothing was recorded")
+		}
+	})
+	return dispatch.New(dispatch.Options{Record: func(dispatch.Record) { recorded++ }, Log: slog.New(slog.DiscardHandler)}), r
 }
 
 // bare is what any implementation must do: decode, validate, encode.
@@ -77,6 +125,16 @@ func TestAllocations(t *testing.T) {
 		}
 		t.Logf("%s: %v allocations", arguments, got)
 	}
+	full, fr := fullDispatch(t)
+	got := testing.AllocsPerRun(200, func() {
+		if o := full.Dispatch(t.Context(), fr); o.Failed {
+			t.Fatal(o.Content)
+		}
+	})
+	if got > maxFullAllocs {
+		t.Errorf("under a policy, limits and recording: %v allocations, at most %d", got, maxFullAllocs)
+	}
+	t.Logf("under a policy, limits and recording: %v allocations", got)
 }
 
 // BenchmarkDispatch measures a no-op tool through the whole pipeline, the bare cost of
@@ -102,6 +160,12 @@ func BenchmarkDispatch(b *testing.B) {
 			}
 		}
 	}
+	full, fullRequest := fullDispatch(b)
+	run("full", func() {
+		if o := full.Dispatch(ctx, fullRequest); o.Failed {
+			b.Fatal(o.Content)
+		}
+	})
 	run("bare", func() { floor(benchArguments) })
 	run("whole", dispatched(benchArguments))
 	run("whole-coerced", dispatched(benchCoerced))

@@ -3,8 +3,13 @@
 // It does not decide which calls to make or in what order (agent), does not know how a
 // handler works, and keeps no conversation.
 //
-//	name ─► arguments ─► limits ─► handler ─► JSON text ─► bound ─► one Outcome
-//	   └────────┴───────────┴─────────┴─────────┴────────────┴─► an error is an Outcome too
+//	name ─► arguments ─► policies ─► places ─► handler ─► JSON text ─► bound ─► one Outcome ─► record
+//	   └────────┴────────────┴──────────┴─────────┴───────────┴─────────┴─► an error is an Outcome too
+//
+// The policies are those of the live generation, and are asked again if they changed while
+// the call waited for its place. A call whose policies ask for an approval does not run:
+// whoever can get one dispatches it again, and it passes all stations anew. Only then does
+// it take a place; nobody who waits for an approval holds one.
 //
 // # Invariants
 //
@@ -39,7 +44,7 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"time"
@@ -62,7 +67,11 @@ type Artifacts interface {
 type Options struct {
 	Artifacts Artifacts     // where oversized results go
 	Results   store.Results // and their rows
+	Grants    Grants        // what was approved for good; nil: nothing
 	Log       *slog.Logger  // nil: slog.Default()
+	// Record is told of every call once it has ended, exactly once; nil: nobody is. It is
+	// called from several goroutines, and must not wait.
+	Record func(Record)
 	// Grace is how long a handler may take to return once its time is over, before it
 	// is left behind; 0: 250 ms.
 	Grace time.Duration
@@ -146,48 +155,58 @@ type Outcome struct {
 	Ask *Ask
 }
 
-// Ask is the question whether a call may run.
-type Ask struct {
-	Call      *tool.Call // validated
-	Tool      *registry.Tool
-	Policies  []*policy.Policy // those that ask
-	Key       string           // digest of policies, tool and arguments: what exactly is asked
-	Arguments json.RawMessage  // to be shown: sensitive parameters masked, secrets redacted
-}
-
 // Dispatch runs one call.
 func (d *Dispatcher) Dispatch(ctx context.Context, r Request) (out Outcome) {
 	start := time.Now()
-	name := asWritten(r.Call.Name)
+	name, known := asWritten(r.Call.Name), false
+	j := judgement{verb: policy.Allow}
 	defer func() {
 		if p := recover(); p != nil {
 			d.o.Log.Error("dispatch panicked", append(r.attrs(name), "panic", p, "stack", string(debug.Stack()))...)
 			out = failed(name, fault.New(fault.Internal, "the call failed inside the server"))
 		}
 		out.Duration = time.Since(start)
+		d.record(&r, name, known, j, out)
 	}()
 	t, err := find(r.View, r.Call.Name)
 	if err != nil {
 		return failed(name, err)
 	}
-	name = t.Name
-	return d.run(ctx, &r, t)
+	name, known = t.Name, true
+	return d.run(ctx, &r, t, &j)
 }
 
-// run takes a call whose tool is known through the remaining stations.
-func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool) Outcome {
+// run takes a call whose tool is known through the remaining stations. j becomes what its
+// policies said.
+func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool, j *judgement) Outcome {
 	call, err := prepare(r, t)
 	if err != nil {
 		return failed(t.Name, err)
 	}
-	result, ran, err := d.limited(ctx, r, t, call)
+	*j = judgement{verb: policy.Deny} // also if judging panics
+	if *j, err = d.permit(ctx, r, t, call); err != nil {
+		return refused(t.Name, err)
+	}
+	s := &station{request: r, tool: t, call: call, judgement: *j}
+	result, ran, err := d.limited(ctx, s)
+	*j = s.judgement
 	if err != nil {
-		out := failed(t.Name, err)
+		out := refused(t.Name, err)
 		out.Untrusted = ran && (t.Traits.Untrusted || tainted(call))
 		return out
 	}
 	out := d.bound(ctx, r, t, result)
-	out.Untrusted = t.Traits.Untrusted || tainted(call)
+	out.Untrusted = t.Traits.Untrusted || tainted(call) || result.Untrusted
+	return out
+}
+
+// refused is the outcome of a call that was not allowed to run, with the question that
+// could have let it.
+func refused(name tool.Name, err error) Outcome {
+	out := failed(name, err)
+	if a, ok := errors.AsType[*asked](err); ok {
+		out.Ask = a.ask
+	}
 	return out
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -94,7 +95,13 @@ func (h *host) end() {
 }
 
 // Allowed implements tool.Allower.
-func (h *host) Allowed() error { return allowed(h.station.request, h.station.tool) }
+func (h *host) Allowed() error {
+	if err := allowed(h.station.request, h.station.tool); err != nil {
+		return err
+	}
+	_, err := h.d.again(h.ctx, h.station)
+	return err
+}
 
 // Invoke implements tool.Host.
 func (h *host) Invoke(ctx context.Context, in tool.Invocation) (tool.Result, error) {
@@ -112,7 +119,9 @@ func (h *host) Invoke(ctx context.Context, in tool.Invocation) (tool.Result, err
 	if r.Watch != nil {
 		r.Watch.Started(ctx, parent, call)
 	}
-	res, err := h.run(ctx, r, t, call)
+	s := &station{request: r, tool: t, call: call, judgement: judgement{verb: policy.Deny}}
+	res, err := h.run(ctx, s)
+	h.record(s, res, err, time.Since(begin))
 	if r.Watch != nil {
 		r.Watch.Finished(context.WithoutCancel(ctx), parent, call, time.Since(begin), err)
 	}
@@ -169,7 +178,7 @@ func (h *host) below(in tool.Invocation) (*registry.Tool, *tool.Call, *Request, 
 	}
 	n := h.made.Add(1)
 	r := *h.station.request
-	r.under = h
+	r.under, r.Approved = h, nil
 	r.Call = chat.Call{ID: fmt.Sprintf("%s.%d", above.ID, n), Name: string(in.Tool), Arguments: string(in.Arguments)}
 	r.Step = fmt.Sprintf("%s/call/%d", r.Step, n)
 	call, err := prepare(&r, t)
@@ -182,9 +191,13 @@ func (h *host) below(in tool.Invocation) (*registry.Tool, *tool.Call, *Request, 
 
 // run takes the call through its limits. Unlike what a model gets, the result is whole: the
 // handler can use it all, and a handle to a stored one would be of no use to it.
-func (h *host) run(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call) (tool.Result, error) {
-	res, ran, err := h.d.limited(ctx, r, t, call)
-	if ran && (t.Traits.Untrusted || tainted(call)) {
+func (h *host) run(ctx context.Context, s *station) (tool.Result, error) {
+	r, t := s.request, s.tool
+	if err := h.permitted(ctx, s); err != nil {
+		return tool.Result{}, err
+	}
+	res, ran, err := h.d.limited(ctx, s)
+	if ran && (t.Traits.Untrusted || tainted(s.call) || res.Untrusted) {
 		h.taint.Store(true)
 	}
 	if err != nil {
@@ -196,6 +209,47 @@ func (h *host) run(ctx context.Context, r *Request, t *registry.Tool, call *tool
 		return tool.Result{}, err
 	}
 	return tool.Result{JSON: json.RawMessage(text)}, nil
+}
+
+// permitted judges the call, and waits for an approval where one is wanted: the handler
+// above waits with it, within its own time.
+func (h *host) permitted(ctx context.Context, s *station) (err error) {
+	s.judgement, err = h.d.permit(ctx, s.request, s.tool, s.call)
+	for range maxAsked {
+		a, ok := errors.AsType[*asked](err)
+		if !ok {
+			return err
+		}
+		if s.request.Ask == nil {
+			return a.err // the question is the call's, not that of the call above
+		}
+		if err := s.request.Ask(ctx, a.ask); err != nil {
+			return err
+		}
+		// Meanwhile the tool may have been taken away, and the policies may have changed.
+		s.request.Approved = a.ask
+		if err := allowed(s.request, s.tool); err != nil {
+			return err
+		}
+		s.judgement, err = h.d.permit(ctx, s.request, s.tool, s.call)
+	}
+	if a, ok := errors.AsType[*asked](err); ok {
+		return a.err
+	}
+	return err
+}
+
+// maxAsked is how often an approval is asked for again because policies changed while it
+// was waited for.
+const maxAsked = 3
+
+func (h *host) record(s *station, res tool.Result, err error, took time.Duration) {
+	out := Outcome{Tool: s.tool.Name, Content: string(res.JSON), Duration: took}
+	if err != nil {
+		out = failed(s.tool.Name, err)
+		out.Duration = took
+	}
+	h.d.record(s.request, s.tool.Name, true, s.judgement, out)
 }
 
 // tainted says whether a result from outside reached the handler of the call.

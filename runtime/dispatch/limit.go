@@ -101,7 +101,7 @@ func (l *limiter) acquire(ctx context.Context) error {
 	l.mu.Unlock()
 	select {
 	case <-w.admitted:
-		if !late(ctx) {
+		if !tooLate(ctx) {
 			return nil
 		}
 		<-ctx.Done() // for its cause
@@ -110,9 +110,9 @@ func (l *limiter) acquire(ctx context.Context) error {
 	return l.leave(ctx, w)
 }
 
-// late says whether ctx has ended, or does so at this moment: a turn that comes then would
+// tooLate says whether ctx has ended, or does so at this moment: a turn that comes then would
 // start a handler that has no time.
-func late(ctx context.Context) bool {
+func tooLate(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }

@@ -18,7 +18,8 @@ import (
 var errTimeout = errors.New("the time of the call is over")
 
 // limited runs the handler within the tool's limits. ran says whether it was started.
-func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call) (res tool.Result, ran bool, err error) {
+func (d *Dispatcher) limited(ctx context.Context, s *station) (res tool.Result, ran bool, err error) {
+	r, t := s.request, s.tool
 	if t.Limits.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Limits.Timeout, errTimeout)
@@ -39,12 +40,16 @@ func (d *Dispatcher) limited(ctx context.Context, r *Request, t *registry.Tool, 
 	case err != nil:
 		return tool.Result{}, false, refusal(ctx, t)
 	}
-	// The wait may have been long enough for the tool to be taken away.
+	// The wait may have been long enough for the tool to be taken away, or for the policies
+	// to change.
 	if err := allowed(r, t); err != nil {
 		return tool.Result{}, false, err
 	}
-	ran = true
-	res, err = d.call(ctx, &station{r, t, call, place})
+	if s.judgement, err = d.again(ctx, s); err != nil {
+		return tool.Result{}, false, err
+	}
+	ran, s.place = true, place
+	res, err = d.call(ctx, s)
 	return res, ran, err
 }
 
@@ -54,6 +59,8 @@ type station struct {
 	tool    *registry.Tool
 	call    *tool.Call
 	place   *slot
+	// judgement is what the policies said last.
+	judgement judgement
 }
 
 // refusal says that a call did not get its turn in time.

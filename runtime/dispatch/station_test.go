@@ -35,7 +35,7 @@ func BenchmarkStation(b *testing.B) {
 	b.Run("station=deadline+handler", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := d.limited(ctx, r, x, call); err != nil {
+			if _, _, err := d.limited(ctx, &station{request: r, tool: x, call: call}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -89,9 +89,9 @@ func TestPanicBesideHandler(t *testing.T) {
 	r := &Request{Live: func(*registry.Tool) error { panic("boom") }}
 	func() {
 		defer func() { _ = recover() }()
-		_, _, _ = d.limited(t.Context(), r, x, &tool.Call{})
+		_, _, _ = d.limited(t.Context(), &station{request: r, tool: x, call: &tool.Call{}})
 	}()
-	if _, ran, err := d.limited(t.Context(), &Request{}, x, &tool.Call{}); !ran || err != nil {
+	if _, ran, err := d.limited(t.Context(), &station{request: &Request{}, tool: x, call: &tool.Call{}}); !ran || err != nil {
 		t.Errorf("afterwards: %v, %v", ran, err)
 	}
 }

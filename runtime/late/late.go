@@ -41,7 +41,7 @@ type Guarded interface {
 // The language caches the converted form of the variables in it, so that a call's
 // arguments are converted once however many expressions see them.
 type Scope struct {
-	vars map[string]any
+	get func(name string) (any, bool)
 
 	once      sync.Once
 	converted any
@@ -49,13 +49,22 @@ type Scope struct {
 
 // NewScope makes a scope of vars: plain Go values as described at [Expr]; a
 // json.RawMessage is decoded by the language. vars must not change afterwards.
-func NewScope(vars map[string]any) *Scope { return &Scope{vars: vars} }
+func NewScope(vars map[string]any) *Scope {
+	return NewLazyScope(func(name string) (any, bool) {
+		v, ok := vars[name]
+		return v, ok
+	})
+}
 
-// Vars gives the variables; do not modify.
-func (s *Scope) Vars() map[string]any { return s.vars }
+// NewLazyScope is NewScope for variables that are made when an expression uses them: get
+// gives the same value each time, and may be called by several goroutines.
+func NewLazyScope(get func(name string) (any, bool)) *Scope { return &Scope{get: get} }
+
+// Var gives a variable; do not modify.
+func (s *Scope) Var(name string) (any, bool) { return s.get(name) }
 
 // Converted returns convert's result, computed once per scope.
-func (s *Scope) Converted(convert func(vars map[string]any) any) any {
-	s.once.Do(func() { s.converted = convert(s.vars) })
+func (s *Scope) Converted(convert func(s *Scope) any) any {
+	s.once.Do(func() { s.converted = convert(s) })
 	return s.converted
 }

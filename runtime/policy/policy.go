@@ -19,11 +19,11 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"slices"
 	"time"
 
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/late"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -174,7 +174,7 @@ func (r *Rule) holds(s *late.Scope) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("%s: the condition is neither true nor false", r.When.Pos())
+		return false, fault.New(fault.Invalid, "%s: the condition is neither true nor false", r.When.Pos())
 	}
 	return b, nil
 }

@@ -147,7 +147,8 @@ func TestToolsetChecksCountForItsWayOnly(t *testing.T) {
 type lateText string
 
 func (l lateText) Eval(s *late.Scope) (any, error) {
-	agent, ok := s.Vars()["agent"].(map[string]any)
+	v, _ := s.Var("agent")
+	agent, ok := v.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("no agent")
 	}

@@ -32,21 +32,21 @@ type EventType string
 
 // The events of a run.
 const (
-	Started          EventType = "run.started"
-	MessageDelta     EventType = "message.delta"
-	ReasoningDelta   EventType = "reasoning.delta"
-	ToolStarted      EventType = "tool.started"
-	ToolProgress     EventType = "tool.progress"
-	ToolFinished     EventType = "tool.finished"
-	ModelRetried     EventType = "model.retried"
+	Started        EventType = "run.started"
+	MessageDelta   EventType = "message.delta"
+	ReasoningDelta EventType = "reasoning.delta"
+	ToolStarted    EventType = "tool.started"
+	ToolProgress   EventType = "tool.progress"
+	ToolFinished   EventType = "tool.finished"
+	ModelRetried   EventType = "model.retried"
 	// ApprovalRequested tells that a call waits for somebody's approval, ApprovalResolved
 	// how that ended.
 	ApprovalRequested EventType = "approval.requested"
 	ApprovalResolved  EventType = "approval.resolved"
-	MessageCompleted EventType = "message.completed"
-	RunCompleted     EventType = "run.completed"
-	RunFailed        EventType = "run.failed"
-	RunCanceled      EventType = "run.canceled"
+	MessageCompleted  EventType = "message.completed"
+	RunCompleted      EventType = "run.completed"
+	RunFailed         EventType = "run.failed"
+	RunCanceled       EventType = "run.canceled"
 )
 
 // Terminal says whether the event ends its run.

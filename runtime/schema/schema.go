@@ -62,6 +62,16 @@ func (s *Schema) Digest() string { return s.digest }
 // pointer), a space, and the name. Sorted; do not modify.
 func (s *Schema) UnfitDefaults() []string { return s.unfit }
 
+// Decode reads arguments as [Schema.Parse] gives them into plain values: nil, bool, string,
+// json.Number, []any and map[string]any.
+func Decode(arguments json.RawMessage) (any, error) {
+	v, err := decode(string(arguments), argumentBounds)
+	if err != nil {
+		return nil, err.fault("the arguments")
+	}
+	return v, nil
+}
+
 // Validate checks one JSON value as it stands: nothing is coerced or filled in.
 func (s *Schema) Validate(value json.RawMessage) error {
 	v, err := decode(string(value), argumentBounds)

@@ -46,7 +46,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // expr is a late expression made of a function.
 type expr func(vars map[string]any) (any, error)
 
-func (e expr) Eval(s *late.Scope) (any, error) { return e(s.Vars()) }
+func (e expr) Eval(s *late.Scope) (any, error) {
+	vars := map[string]any{}
+	for _, name := range []string{"input", "match", "result", "results", "offered"} {
+		if v, ok := s.Var(name); ok {
+			vars[name] = v
+		}
+	}
+	return e(vars)
+}
 func (e expr) Pos() string                     { return "test.hcl:1" }
 
 func says(v any) expr { return func(map[string]any) (any, error) { return v, nil } }
