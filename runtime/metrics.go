@@ -3,6 +3,7 @@ package runtime
 import (
 	"time"
 
+	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/telemetry"
 )
@@ -30,6 +31,23 @@ func (s *System) observe(o reload.Outcome, took map[reload.Phase]time.Duration) 
 		phases[string(phase)] = d
 	}
 	s.metrics.Reload(telemetry.Reload{Trigger: o.Trigger, Result: string(o.Result), Took: o.Duration, Phases: phases})
+}
+
+// recorded counts a tool call that ended, and writes it into the log for those who audit.
+func (s *System) recorded(r dispatch.Record) {
+	c := telemetry.Call{Outcome: "ok", Took: r.Duration, Verdict: string(r.Verdict)}
+	if r.Known {
+		c.Tool = string(r.Tool)
+	}
+	if r.Failed {
+		c.Outcome = r.Kind.String()
+	}
+	for _, p := range r.Policies {
+		c.By = append(c.By, p.Name)
+	}
+	s.metrics.Call(c)
+	s.log.Debug("tool called", "tool", string(r.Tool), "call", r.Call, "parent", r.Parent, "agent", r.Agent, "principal", r.Principal.Name, "session", r.Session, "run", r.Run,
+		"generation", r.Generation, "outcome", c.Outcome, "verdict", c.Verdict, "policies", c.By, "asked", r.Asked, "bytes", r.Bytes, "stored", r.Stored, "ms", r.Duration.Milliseconds())
 }
 
 // reading is what the gauges show: what the parts say of themselves now.

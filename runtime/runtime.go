@@ -31,6 +31,7 @@ import (
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/hostfuncs/std"
 	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/approval"
 	"github.com/hermes-runtime/hermes/runtime/artifact"
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/config"
@@ -90,6 +91,7 @@ type System struct {
 	metrics   *telemetry.Metrics
 	hub       *events.Hub
 	dispatch  *dispatch.Dispatcher
+	desk      *approval.Desk
 	loop      *agent.Loop
 	funcs     []hostfuncs.Func
 
@@ -273,10 +275,11 @@ func (s *System) openLoop() error {
 	})
 	s.hub = events.New(s.db, s.log)
 	s.onClose(s.hub.Close)
-	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Log: s.log})
+	s.desk = approval.New(s.db)
+	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Grants: s.db, Record: s.recorded, Log: s.log})
 	s.onClose(s.waitForHandlers)
 	s.loop = agent.New(agent.Options{
-		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Log: s.log,
+		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Desk: s.desk, Log: s.log,
 	})
 	s.onClose(s.endRuns)
 	return s.loop.Recover(context.Background())
@@ -358,6 +361,9 @@ func (s *System) Loop() *agent.Loop { return s.loop }
 
 // Hub gives the events of runs.
 func (s *System) Hub() *events.Hub { return s.hub }
+
+// Approvals asks whether calls may run.
+func (s *System) Approvals() *approval.Desk { return s.desk }
 
 // Dispatch runs single tool calls.
 func (s *System) Dispatch() *dispatch.Dispatcher { return s.dispatch }

@@ -44,6 +44,9 @@ func (s *System) Serve(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "address", s.url(listener.Addr()), "project", s.paths.Project, "config", s.paths.ConfigDir,
 		"tools", strings.Join(s.Config().Paths.ToolsDirs, ", "), "state", s.paths.State, "generation", s.holder.Number(), "version", s.o.Version)
 
+	if err := s.loop.Resume(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return srv.Serve(listener) })
 	g.Go(func() error { return s.reloader.Run(running) })
@@ -65,7 +68,7 @@ func (s *System) server() *server.Server {
 	routes := append(openai.Routes(openai.Options{
 		Holder: s.holder, Loop: s.loop, Hub: s.hub, Sessions: s.db, Log: s.log,
 	}), api.Routes(api.Options{
-		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, Dispatch: s.dispatch, Artifacts: s.results,
+		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, Approvals: s.desk, Dispatch: s.dispatch, Artifacts: s.results,
 		Reloader: s.reloader, Checks: s.checks, Compiling: s.provision.Compiling, Guests: s.guests, Metrics: s.metrics, Version: s.o.Version, Started: s.started, Log: s.log,
 	})...)
 	return server.New(server.Options{Holder: s.holder, Routes: routes, Log: s.log})
@@ -96,6 +99,9 @@ func (s *System) sweep(ctx context.Context) {
 			s.log.Error("sweeping expired sessions", "err", err)
 		} else if n > 0 {
 			s.log.Info("expired sessions deleted", "sessions", n)
+		}
+		if _, err := s.desk.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("sweeping old approvals", "err", err)
 		}
 		select {
 		case <-ctx.Done():

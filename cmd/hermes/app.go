@@ -19,6 +19,8 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 	flags
+
+	lines <-chan string // of stdin, once something asked for one
 }
 
 // flags are the global ones.
@@ -106,7 +108,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
 	a.globals(root)
-	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.sessionsCommand())
+	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.sessionsCommand(), a.approvalsCommand())
 	group(root, "Declare:", a.validateCommand(), a.fmtCommand(), a.agentsCommand(), a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand())
 	group(root, "Operate:", a.statusCommand(), a.planCommand(), a.applyCommand(), a.reloadCommand(), a.generationsCommand(), a.whyCommand())
 	root.AddCommand(a.versionCommand(), a.docsCommand())

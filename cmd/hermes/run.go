@@ -81,7 +81,7 @@ func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
 		return err
 	}
 	if ok {
-		return a.follow(c.runEvents(ctx, name, text, sessionID))
+		return a.follow(ctx, c.runEvents(ctx, name, text, sessionID), remoteApprovals{c})
 	}
 	sys, err := a.open(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
 	a.noteCompiling(sys, name)
 	r, err := sys.Loop().Start(ctx, agent.Turn{
 		Agent: name, Principal: principal.Local(), Session: sessionID,
-		Input: []chat.Message{{Role: chat.User, Content: text}},
+		Input: []chat.Message{{Role: chat.User, Content: text}}, Unattended: !a.attended(),
 	})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
 	stop := context.AfterFunc(ctx, func() { r.Cancel(fault.New(fault.Canceled, "interrupted")) })
 	defer stop()
 	// Events are followed to the end, also after an interrupt: the run is canceled then.
-	return a.follow(sys.Hub().Subscribe(context.WithoutCancel(ctx), session.Scope{All: true}, r.ID, 0))
+	return a.follow(ctx, sys.Hub().Subscribe(context.WithoutCancel(ctx), session.Scope{All: true}, r.ID, 0), localApprovals{sys.Approvals()})
 }
 
 // noteCompiling says on a terminal that the modules of an agent's tools are compiled
@@ -230,7 +230,7 @@ func (d eventData) progress() string {
 }
 
 // follow prints a run as it goes on, and gives its error.
-func (a *app) follow(events iter.Seq2[run.Event, error]) error {
+func (a *app) follow(ctx context.Context, events iter.Seq2[run.Event, error], of approvalsOf) error {
 	live := terminal(a.stdout) && !a.json
 	reply := ""
 	for e, err := range events {
@@ -252,6 +252,11 @@ func (a *app) follow(events iter.Seq2[run.Event, error]) error {
 		}
 		if e.Type == run.MessageCompleted {
 			reply = d.Text
+		}
+		if e.Type == run.ApprovalRequested {
+			if err := a.consider(ctx, e.Data, of); err != nil && ctx.Err() == nil {
+				a.printError(explain(err)) // the run goes on, and may be answered elsewhere
+			}
 		}
 		if e.Type.Terminal() {
 			if terminal(a.stderr) {

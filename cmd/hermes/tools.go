@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
@@ -197,9 +198,24 @@ func (a *app) callTool(ctx context.Context, args []string) error {
 		return err
 	}
 	if answer.Failed {
+		if failureOf(answer.Result) == fault.Denied {
+			return exitError(exitRefused)
+		}
 		return exitError(1)
 	}
 	return nil
+}
+
+// failureOf is the kind of error that a result tells.
+func failureOf(result json.RawMessage) fault.Kind {
+	var told struct {
+		Error fault.Body `json:"error"`
+	}
+	if err := json.Unmarshal(result, &told); err != nil {
+		return fault.Internal
+	}
+	kind, _ := fault.ParseKind(told.Error.Kind)
+	return kind
 }
 
 func (a *app) printResult(result json.RawMessage) error {
@@ -245,6 +261,7 @@ func (a *app) toolAnswer(ctx context.Context, name, arguments string) (toolAnswe
 	o := sys.Dispatch().Dispatch(ctx, dispatch.Request{
 		View: view, Call: chat.Call{ID: "call_cli", Name: name, Arguments: arguments}, Run: "cli", Step: "0/tool/0",
 		Principal: principal.Local(), Generation: lease.Number, Retain: lease.Retain,
+		Policies: func(t *registry.Tool) []*policy.Rule { return lease.Policies.For(nil, t.Name) },
 	})
 	if ctx.Err() != nil {
 		return toolAnswer{}, ctx.Err()

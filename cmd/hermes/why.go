@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/provision"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -52,7 +53,9 @@ func (a *app) why(cmd *cobra.Command, agent, name string) (registry.Explanation,
 		return registry.Explanation{}, fault.New(fault.NotFound, "no agent %q is declared%s", agent, registry.NearTo(agent, slices.Collect(maps.Keys(d.views))))
 	}
 	view.Definitions() // asks every check
-	return view.Why(tool.Name(name)), nil
+	e := view.Why(tool.Name(name))
+	e.Reasons = append(e.Reasons, registry.WhyPolicies(provision.Policies(d.cfg).For([]string{agent}, tool.Name(name)))...)
+	return e, nil
 }
 
 func (a *app) printWhy(e registry.Explanation) error {

@@ -62,6 +62,8 @@ var ranks = map[string]int{
 	"runtime/store/storetest": 5,
 	"hostfuncs/std":           5,
 
+	"runtime/approval":        5,
+
 	"runtime/agent":     6,
 	"runtime/provision": 6,
 

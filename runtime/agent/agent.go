@@ -72,6 +72,7 @@ type Options struct {
 	Sessions session.Store
 	Runs     store.Runs
 	Hub      *events.Hub
+	Desk     Desk // asks for approvals; nil: nobody is asked
 	Log      *slog.Logger
 	// Steps gives what runs the steps of a run; nil: they run where they stand and
 	// nothing is remembered.
@@ -86,6 +87,7 @@ type Loop struct {
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
 	waiting int        // turns that wait for a place
+	resting int        // active runs that only wait for an approval
 	closing bool
 	ending  int           // ends of runs that are still to be stored
 	closed  chan struct{} // closed by Close

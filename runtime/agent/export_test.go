@@ -8,9 +8,9 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
 
-// Resume runs the body of a turn whose run and input are stored already, as an engine
+// Replay runs the body of a turn whose run and input are stored already, as an engine
 // does after a crash. It neither begins nor ends the run.
-func (l *Loop) Resume(ctx context.Context, runID, sessionID string, in Turn, steps run.Steps) (Outcome, error) {
+func (l *Loop) Replay(ctx context.Context, runID, sessionID string, in Turn, steps run.Steps) (Outcome, error) {
 	messages, err := l.o.Sessions.Messages(ctx, session.Scope{All: true}, sessionID, 0, 0)
 	if err != nil {
 		return Outcome{}, err

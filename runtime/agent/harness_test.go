@@ -51,7 +51,7 @@ func (e expr) Eval(s *late.Scope) (any, error) {
 	}
 	return e(vars)
 }
-func (e expr) Pos() string                     { return "test.hcl:1" }
+func (e expr) Pos() string { return "test.hcl:1" }
 
 // says is a constant expression.
 func says(v any) expr { return func(map[string]any) (any, error) { return v, nil } }

@@ -42,7 +42,7 @@ func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
 		Generation: h.Number, Offered: digestOf(ag.View.Definitions()),
 		Budget: ag.Budget, Parallel: max(1, ag.Parallel),
 	}
-	p.Reason = ended(ag.Budget, u, time.Since(t.started))
+	p.Reason = ended(ag.Budget, u, time.Since(t.since()))
 	p.Final = p.Reason != ""
 	return p, nil
 }
@@ -79,7 +79,8 @@ func (t *turn) takenAway(name tool.Name) error {
 // that was removed or may not use the agent any more, and what it may do else holds from
 // here on. A principal that is no key keeps what it may do.
 func (t *turn) authorize() error {
-	if !t.Principal.Keyed {
+	p := t.principal()
+	if !p.Keyed {
 		return nil
 	}
 	lease, release, err := t.o.Holder.AcquireFor("checking a key")
@@ -88,13 +89,16 @@ func (t *turn) authorize() error {
 	}
 	defer release()
 	keys := lease.Config.Server.Keys
-	i := slices.IndexFunc(keys, func(k config.Key) bool { return k.Name == t.Principal.Name })
+	i := slices.IndexFunc(keys, func(k config.Key) bool { return k.Name == p.Name })
 	if i < 0 {
-		return fault.New(fault.Denied, "the key %q, for which the turn runs, is not there any more in generation %d", t.Principal.Name, lease.Number)
+		return fault.New(fault.Denied, "the key %q, for which the turn runs, is not there any more in generation %d", p.Name, lease.Number)
 	}
-	t.Principal.Role, t.Principal.Agents = keys[i].Role, keys[i].Agents
-	if !t.Principal.MayUse(t.Agent) {
-		return fault.New(fault.Denied, "the key %q, for which the turn runs, may not use agent %q any more in generation %d", t.Principal.Name, t.Agent, lease.Number)
+	p.Role, p.Agents = keys[i].Role, keys[i].Agents
+	t.mu.Lock()
+	t.Principal = p // parallel calls that waited ask at the same time
+	t.mu.Unlock()
+	if !p.MayUse(t.Agent) {
+		return fault.New(fault.Denied, "the key %q, for which the turn runs, may not use agent %q any more in generation %d", p.Name, t.Agent, lease.Number)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func replayed(t *testing.T, limit int, forgets bool) (keys, ran, stored []string
 	begin(t, w, "run_1", "ses_1")
 	in := agent.Turn{Agent: "a", Principal: principal.Local()}
 	j := &journal{outputs: map[string]json.RawMessage{}, asked: map[string]int{}, limit: limit, forgets: forgets}
-	_, err := w.loop.Resume(ctx, "run_1", "ses_1", in, j)
+	_, err := w.loop.Replay(ctx, "run_1", "ses_1", in, j)
 	crashed = errors.Is(err, errCrash)
 	if err != nil && !crashed {
 		t.Fatalf("before the crash at %d: %v", limit, err)
@@ -95,7 +95,7 @@ func replayed(t *testing.T, limit int, forgets bool) (keys, ran, stored []string
 	w.tool("more", tool.Traits{}, open, rec.handler(0))
 	w.swap()
 	j.limit = never
-	o, err := w.loop.Resume(ctx, "run_1", "ses_1", in, j)
+	o, err := w.loop.Replay(ctx, "run_1", "ses_1", in, j)
 	if err != nil || o.Status != run.Completed || o.Message.Content != "done" {
 		t.Errorf("after the crash at %d: %+v, %v", limit, o, err)
 	}

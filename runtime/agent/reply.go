@@ -55,7 +55,7 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 	}
 	wall := p.Budget.Wall
 	if p.Final && wall > 0 {
-		wall = time.Since(t.started) + finalGrace
+		wall = time.Since(t.since()) + finalGrace
 	}
 	t.doing(h, "model "+ag.Model.Label)
 	stepCtx, end := t.bounded(ctx, h, wall)

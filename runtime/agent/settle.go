@@ -71,6 +71,10 @@ func silence(p prepared, r replied, times int) *failure {
 // announces it.
 func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 	t.letGo()
+	if errors.Is(err, errParked) && ctx.Err() == nil {
+		t.o.Log.Info("run waits for an approval beyond this process", "run", t.run.ID, "session", t.run.Session, "generation", t.generation())
+		return Outcome{Status: run.Running, Usage: o.Usage, Iterations: o.Iterations, Err: errParked}
+	}
 	err = causeOf(ctx, err)
 	// From here on nothing may be cut short: it is what makes the run whole.
 	ctx = context.WithoutCancel(ctx)

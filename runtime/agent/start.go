@@ -35,6 +35,8 @@ type admission struct {
 	generation int64
 	onBusy     string
 	onLeave    string
+	resumed    bool      // another process began the run
+	began      time.Time // if so
 }
 
 // Start commits the turn's input and runs the turn in the background, detached from
@@ -178,7 +180,7 @@ func (l *Loop) room() bool {
 	}
 	defer release()
 	most := lease.Config.Runtime.MaxRuns
-	return most == 0 || len(l.active) < most
+	return most == 0 || len(l.active)-l.resting < most
 }
 
 // admitted registers the run. Needs mu.
@@ -227,7 +229,7 @@ func (l *Loop) begin(ctx context.Context, a admission) ([]session.Message, error
 	}
 	row := store.Run{
 		ID: a.runID, Session: a.session.ID, Owner: a.session.Owner, Agent: a.turn.Agent, Status: string(run.Running),
-		Generation: a.generation, Started: time.Now(),
+		Generation: a.generation, Started: time.Now(), Turn: resumableOf(a.turn),
 	}
 	if err := l.o.Runs.BeginRun(ctx, row); err != nil {
 		return nil, errors.Join(err, l.unplace(ctx, a))

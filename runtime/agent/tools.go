@@ -3,11 +3,13 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
@@ -91,32 +93,88 @@ func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref c
 		return ran{}, err
 	}
 	t.transcript.begin(call.ID)
-	outcome := t.dispatch(ctx, i, p, r, ref, call)
+	defer t.begins()()
+	outcome, err := t.dispatch(ctx, i, p, r, ref, call)
+	if err != nil {
+		return ran{}, err
+	}
 	return t.commitResult(ctx, p, step, call, outcome)
 }
 
-func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref callRef, call chat.Call) dispatch.Outcome {
+// dispatch runs one call, and asks for an approval where its policies want one. An error
+// means that the call has no result yet, and the run goes on elsewhere.
+func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref callRef, call chat.Call) (dispatch.Outcome, error) {
 	if limit := p.Budget.ToolCalls; limit > 0 && t.transcript.serverCallsBefore(r.Message, ref.Index) >= limit {
-		return refused(call, fault.New(fault.Exhausted, "the turn's budget of %d tool calls is used up: the call was not run", limit))
+		return refused(call, fault.New(fault.Exhausted, "the turn's budget of %d tool calls is used up: the call was not run", limit)), nil
 	}
-	ag, h, err := t.agent()
+	c := &calling{turn: t, iteration: i, prepared: p, ref: ref, call: call, before: t.transcript.serverCallsBefore(r.Message, ref.Index)}
+	out := c.once(ctx, nil)
+	for range maxAsked {
+		if out.Ask == nil || !t.attended() {
+			return out, nil
+		}
+		switch err := t.ask(ctx, p.Generation, out.Ask, t.idles); {
+		case errors.Is(err, errParked):
+			return dispatch.Outcome{}, err
+		case err != nil:
+			return refused(call, err), nil
+		}
+		if err := t.mayGoOn(); err != nil {
+			return refused(call, err), nil
+		}
+		out = c.once(ctx, out.Ask)
+	}
+	return out, nil
+}
+
+// mayGoOn says whether a call that waited may still run: its agent is there, and its key
+// may use it.
+func (t *turn) mayGoOn() error {
+	if err := t.o.Holder.AllowsAgent(t.Agent); err != nil {
+		return err
+	}
+	return t.authorize()
+}
+
+// calling is one call on its way, which may be dispatched more than once.
+type calling struct {
+	*turn
+	iteration int
+	prepared  prepared
+	ref       callRef
+	call      chat.Call
+	before    int // calls of ours in the turn before this one
+}
+
+// once dispatches the call on the generation of the step, or on the live one if the step
+// has let its own go.
+func (c *calling) once(ctx context.Context, approved *dispatch.Ask) dispatch.Outcome {
+	ag, h, err := c.agent()
 	if err != nil {
-		return refused(call, err)
+		return refused(c.call, err)
 	}
-	stepCtx, end := t.bounded(ctx, h, p.Budget.Wall)
+	stepCtx, end := c.bounded(ctx, h, c.prepared.Budget.Wall)
 	defer end()
 	name := "of an unknown name"
-	if found, ok := dispatch.Find(ag.View, call.Name); ok {
+	if found, ok := dispatch.Find(ag.View, c.call.Name); ok {
 		name = string(found.Name)
-	} else if err := t.takenAway(tool.Name(call.Name)); err != nil {
-		return refused(call, err)
+	} else if err := c.takenAway(tool.Name(c.call.Name)); err != nil {
+		return refused(c.call, err)
 	}
-	defer t.doingTool(h, name)()
-	return t.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
-		View: ag.View, Call: call, Agent: t.Agent, Session: t.run.Session, Run: t.run.ID,
-		Step: run.Key(i, "tool", ref.Index), Principal: t.Principal, Generation: p.Generation, Live: t.allowed,
-		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.Retain, Watch: watch{t, p.Generation},
+	defer c.doingTool(h, name)()
+	return c.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
+		View: ag.View, Call: c.call, Agent: c.Agent, Above: c.Above, Session: c.run.Session, Run: c.run.ID,
+		Step: run.Key(c.iteration, "tool", c.ref.Index), Principal: c.principal(), Generation: h.Number, Live: c.allowed,
+		Policies: c.policies(h.Policies), ToolCalls: c.before, Iteration: c.iteration, Approved: approved, Ask: c.below(h.Number),
+		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.Retain, Watch: watch{c.turn, c.prepared.Generation},
 	})
+}
+
+// principal is for whom the turn runs, as the live configuration has it.
+func (t *turn) principal() principal.Principal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Principal
 }
 
 // resultChars bounds one result for a model's window: 15 % of its tokens at 4

@@ -27,6 +27,7 @@ type turn struct {
 	name       string // what status calls the run: "run run_x of agent a"
 	owner      string
 	started    time.Time
+	resumed    bool // another process began it
 	steps      run.Steps
 	stream     *events.Stream
 	transcript *transcript
@@ -42,6 +43,10 @@ type turn struct {
 	offered   map[tool.Name]struct{}
 	offeredIn int64
 	tools     []string // under way
+	// working and asking count the calls at work and those that wait for an approval.
+	working, asking int
+	idle            time.Duration // for how long the turn only waited
+	idleSince       time.Time     // zero: it does more
 }
 
 // used is what a turn has consumed. It travels from settle to prepare.
@@ -116,7 +121,7 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 	defer l.leave(r)
 	t := &turn{
 		Loop: l, Turn: a.turn, run: r, name: "run " + r.ID + " of agent " + a.turn.Agent, owner: a.session.Owner,
-		started: time.Now(), steps: l.steps(r.ID), last: a.generation,
+		started: a.startedAt(), steps: l.steps(r.ID), last: a.generation, resumed: a.resumed,
 		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages, r.ID),
 	}
 	defer t.stream.Close()
@@ -129,8 +134,10 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 func (t *turn) guarded(ctx context.Context) (o Outcome, err error) {
 	defer t.unpin()
 	defer t.guard(func(p error) { err = p })
-	if err := t.stream.Emit(ctx, run.Started, t.last, startedData{Agent: t.Agent}); err != nil {
-		return Outcome{}, err
+	if !t.resumed {
+		if err := t.stream.Emit(ctx, run.Started, t.last, startedData{Agent: t.Agent}); err != nil {
+			return Outcome{}, err
+		}
 	}
 	return t.loop(ctx)
 }
@@ -157,7 +164,7 @@ func (t *turn) hold() (*held, error) {
 		return t.lease, nil
 	}
 	if t.pinned != nil && t.pinned.Expiry.Err() != nil {
-		t.unpin() // drained: the turn goes on with what is live
+		t.dropPin() // drained: the turn goes on with what is live
 	}
 	if t.pinned != nil {
 		t.lease = t.pinned
@@ -221,6 +228,13 @@ func (t *turn) letGo() {
 }
 
 func (t *turn) unpin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropPin()
+}
+
+// dropPin needs mu.
+func (t *turn) dropPin() {
 	if t.pinned != nil {
 		t.pinned.release()
 	}
@@ -247,7 +261,7 @@ func (t *turn) bounded(ctx context.Context, h *held, wall time.Duration) (contex
 	if wall <= 0 {
 		return ctx, end
 	}
-	ctx, stop := context.WithDeadlineCause(ctx, t.started.Add(wall), errWall)
+	ctx, stop := context.WithDeadlineCause(ctx, t.since().Add(wall), errWall)
 	return ctx, func() { stop(); end() }
 }
 

@@ -63,12 +63,18 @@ type Artifacts interface {
 	PutBytes(ctx context.Context, b []byte) (digest string, size int64, err error)
 }
 
+// Rows keeps the rows of stored results; store.Results is one.
+type Rows interface {
+	PutResult(ctx context.Context, r store.Result) error
+	MakeRoom(ctx context.Context, owner string, size, quota int64) (removed int, err error)
+}
+
 // Options are what a Dispatcher needs.
 type Options struct {
-	Artifacts Artifacts     // where oversized results go
-	Results   store.Results // and their rows
-	Grants    Grants        // what was approved for good; nil: nothing
-	Log       *slog.Logger  // nil: slog.Default()
+	Artifacts Artifacts    // where oversized results go
+	Results   Rows         // and their rows
+	Grants    Grants       // what was approved for good; nil: nothing
+	Log       *slog.Logger // nil: slog.Default()
 	// Record is told of every call once it has ended, exactly once; nil: nobody is. It is
 	// called from several goroutines, and must not wait.
 	Record func(Record)

@@ -48,6 +48,21 @@ func (r *rows) PutResult(_ context.Context, row store.Result) error {
 	return nil
 }
 
+func (r *rows) MakeRoom(_ context.Context, owner string, size, quota int64) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	used := size
+	for _, row := range r.byID {
+		if row.Owner == owner {
+			used += row.Size
+		}
+	}
+	if used > quota {
+		return 0, fault.New(fault.TooLarge, "there is no room")
+	}
+	return 0, nil
+}
+
 func (r *rows) Result(_ context.Context, _ session.Scope, id string) (store.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

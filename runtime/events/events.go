@@ -42,6 +42,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/run"
+	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
@@ -92,6 +93,22 @@ func (h *Hub) Close() {
 		h.mu.Unlock()
 	})
 	<-h.done
+}
+
+// Stored are the events of a run as the store has them, for whoever goes on with it. It
+// waits for nothing.
+func (h *Hub) Stored(ctx context.Context, runID string) ([]run.Event, error) {
+	rows, err := h.store.Events(ctx, session.Scope{All: true}, runID, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]run.Event, len(rows))
+	for i, row := range rows {
+		if err := json.Unmarshal(row.Body, &out[i]); err != nil {
+			return nil, fmt.Errorf("decoding event %d of run %s: %w", row.Seq, runID, err)
+		}
+	}
+	return out, nil
 }
 
 func errHubClosed() error {

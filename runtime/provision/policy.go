@@ -8,8 +8,8 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
-// policies is the table of what the configuration declares.
-func policies(cfg *config.Config) *policy.Table {
+// Policies is the table of what the configuration declares.
+func Policies(cfg *config.Config) *policy.Table {
 	rules := make(map[tool.Name][]*policy.Rule, len(cfg.Rules))
 	for name, list := range cfg.Rules {
 		rules[name] = slices.Clone(list)

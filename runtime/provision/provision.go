@@ -138,7 +138,7 @@ func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generatio
 	built = true
 	return &snapshot.Snapshot{
 		Number: g.Number, Time: g.Time, Trigger: g.Trigger, Inputs: InputsDigest(cfg), Config: cfg,
-		Registry: reg, Agents: agents, Models: models, Policies: policies(b.cfg), Sharing: b.sharing, Close: b.release,
+		Registry: reg, Agents: agents, Models: models, Policies: Policies(b.cfg), Sharing: b.sharing, Close: b.release,
 	}, b.diags
 }
 

@@ -16,7 +16,7 @@ import (
 // Reason is one rule that decided whether a tool is offered.
 type Reason struct {
 	// Rule is toolset | tool | exclude | disabled_toolset | disabled_tool | override | check |
-	// health | enabled | removed | withheld | pending | unknown.
+	// health | policy | enabled | removed | withheld | pending | unknown.
 	Rule string `json:"rule"`
 	// Offers says whether the rule speaks for the tool.
 	Offers bool   `json:"offers"`

@@ -2,6 +2,9 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
+	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"log/slog"
 	"net"
 	"net/http"
@@ -308,6 +311,26 @@ func TestNotLive(t *testing.T) {
 	}
 }
 
+// asked stores a question of the principal "one".
+func (w *world) asked(id string) string {
+	w.t.Helper()
+	row := store.Approval{ID: id, Owner: "one", Call: id, Key: "k", Tool: "big", Arguments: json.RawMessage(`{}`), Policies: json.RawMessage(`[]`)}
+	if _, err := w.db.PutApproval(w.t.Context(), row); err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+// granted stores a question that was answered for good.
+func (w *world) granted(id string) string {
+	w.t.Helper()
+	d := store.Approval{ID: w.asked(id), Status: store.ApprovalApproved, Scope: "always"}
+	if _, err := w.db.DecideApproval(w.t.Context(), session.Scope{All: true}, d, store.Grant{Owner: "one", Tool: "big", Policy: "p", Digest: "d", Approval: id}); err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
 // TestRowsOfOthers walks the route table: every route that names a row is called with
 // a second principal's key and must answer as if the row did not exist.
 func TestRowsOfOthers(t *testing.T) {
@@ -324,8 +347,10 @@ func TestRowsOfOthers(t *testing.T) {
 	rows := map[string]string{
 		"/api/sessions/{id}": run.Session, "/api/sessions/{id}/messages": run.Session, "/api/sessions/{id}/fork": run.Session,
 		"/api/runs/{id}": run.Run, "/api/runs/{id}/events": run.Run, "/api/runs/{id}/cancel": run.Run,
-		"/api/results/{id}": stored,
+		"/api/results/{id}":   stored,
+		"/api/approvals/{id}": w.asked("apr_1"), "/api/approvals/grants/{id}": w.granted("apr_2"),
 	}
+	bodies := map[string]string{"/api/approvals/{id}": `{"decision":"deny"}`}
 	deletes := []string{}
 	for _, entry := range w.srv.Routes() {
 		if entry.Row == "" {
@@ -340,8 +365,12 @@ func TestRowsOfOthers(t *testing.T) {
 			continue
 		}
 		path := strings.Replace(entry.Pattern, "{"+entry.Row+"}", id, 1)
-		theirs := w.do(entry.Method, path, "", as("two"))
-		absent := w.do(entry.Method, strings.Replace(entry.Pattern, "{"+entry.Row+"}", "nope", 1), "", as("two"))
+		body := bodies[entry.Pattern]
+		if entry.Method != http.MethodPost {
+			body = ""
+		}
+		theirs := w.do(entry.Method, path, body, as("two"))
+		absent := w.do(entry.Method, strings.Replace(entry.Pattern, "{"+entry.Row+"}", "nope", 1), body, as("two"))
 		if theirs.StatusCode != http.StatusNotFound || absent.StatusCode != http.StatusNotFound {
 			t.Errorf("%s %s: status %d for another's row, %d for none; want 404", entry.Method, path, theirs.StatusCode, absent.StatusCode)
 		}
@@ -352,7 +381,7 @@ func TestRowsOfOthers(t *testing.T) {
 			deletes = append(deletes, path)
 			continue
 		}
-		if r := w.do(entry.Method, path, "", as("one")); r.StatusCode >= 300 {
+		if r := w.do(entry.Method, path, body, as("one")); r.StatusCode >= 300 {
 			t.Errorf("%s %s: status %d for its owner: %s", entry.Method, path, r.StatusCode, r.body)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/approval"
 	"github.com/hermes-runtime/hermes/runtime/artifact"
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/config"
@@ -55,7 +56,7 @@ func (e expr) Eval(s *late.Scope) (any, error) {
 	}
 	return e(vars)
 }
-func (e expr) Pos() string                     { return "test.hcl:1" }
+func (e expr) Pos() string { return "test.hcl:1" }
 
 func says(v any) expr { return func(map[string]any) (any, error) { return v, nil } }
 
@@ -140,12 +141,13 @@ func newWorld(t *testing.T) *world {
 	}
 	w.agent("a", "*")
 	w.agent("b")
-	dispatcher := dispatch.New(dispatch.Options{Artifacts: results, Results: db, Log: log, Grace: time.Millisecond})
-	w.loop = agent.New(agent.Options{Holder: w.holder, Dispatch: dispatcher, Sessions: db, Runs: db, Hub: w.hub, Log: log})
+	desk := approval.New(db)
+	dispatcher := dispatch.New(dispatch.Options{Artifacts: results, Results: db, Grants: db, Log: log, Grace: time.Millisecond})
+	w.loop = agent.New(agent.Options{Holder: w.holder, Dispatch: dispatcher, Sessions: db, Runs: db, Hub: w.hub, Desk: desk, Log: log})
 	w.srv = server.New(server.Options{Holder: w.holder, Log: log, Routes: slices.Concat(
 		openai.Routes(openai.Options{Holder: w.holder, Loop: w.loop, Hub: w.hub, Sessions: db, Log: log}),
 		api.Routes(api.Options{
-			Holder: w.holder, Loop: w.loop, Hub: w.hub, Store: db, Dispatch: dispatcher, Artifacts: results,
+			Holder: w.holder, Loop: w.loop, Hub: w.hub, Store: db, Approvals: desk, Dispatch: dispatcher, Artifacts: results,
 			Reloader: w.reload, Checks: w.checks, Log: log, Version: "test", Started: time.Now(),
 		}),
 		[]route.Route{{Method: http.MethodGet, Pattern: "/api/panic", Access: route.User, Handle: func(http.ResponseWriter, *http.Request) error { panic("at the disco") }}},

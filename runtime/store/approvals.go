@@ -61,10 +61,14 @@ type ApprovalList struct {
 	Limit  int    // 0: 50; at most 500
 }
 
+// MaxPending is how many approvals of one owner may be pending at once.
+const MaxPending = 1000
+
 // Approvals keeps questions and what was granted.
 type Approvals interface {
 	// PutApproval adds a pending one. If the call has one with the same key, that one is
-	// returned, as it is now, and nothing is added.
+	// returned, as it is now, and nothing is added. More than MaxPending of one owner are
+	// fault.Exhausted.
 	PutApproval(ctx context.Context, a Approval) (Approval, error)
 	// DecideApproval ends a pending one, adding grants in the same transaction. One that has
 	// ended keeps its state: the error is fault.Exists, and the row is returned with it.
@@ -80,4 +84,6 @@ type Approvals interface {
 	// came with an approval.
 	Grants(ctx context.Context, scope session.Scope) ([]Grant, error)
 	RevokeGrants(ctx context.Context, scope session.Scope, approval string) (int, error)
+	// SweepApprovals removes those that ended before a moment, and says how many; grants stay.
+	SweepApprovals(ctx context.Context, before time.Time) (int, error)
 }

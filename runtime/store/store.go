@@ -33,6 +33,8 @@ type Run struct {
 	Error      json.RawMessage `json:"error,omitempty"` // fault.Body
 	// IdempotencyKey, if set, is unique per owner.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Turn is what whoever began the run needs to resume it; JSON of theirs, or nil.
+	Turn json.RawMessage `json:"-"`
 }
 
 // Runs keeps the rows of runs.
@@ -100,10 +102,30 @@ type Result struct {
 	Media string `json:"media"`
 }
 
+// ResultList says which results to list, newest first.
+type ResultList struct {
+	Session string // empty: any
+	Before  string // an id: only older ones
+	Limit   int    // 0: 50; at most 500
+}
+
 // Results keeps the rows of stored results.
 type Results interface {
 	PutResult(ctx context.Context, r Result) error
+	// Result reads one, also one that has expired and is still there.
 	Result(ctx context.Context, scope session.Scope, id string) (Result, error)
+	ListResults(ctx context.Context, scope session.Scope, l ResultList) ([]Result, error)
+	DeleteResult(ctx context.Context, scope session.Scope, id string) error
+	// LiveResult says whether the owner has a result in the session that has not expired.
+	LiveResult(ctx context.Context, owner, session string, now time.Time) (bool, error)
+	// MakeRoom removes the owner's oldest results of runs that have ended until size bytes
+	// more fit into quota, and says how many; if they do not fit it removes none, and the
+	// error is fault.TooLarge.
+	MakeRoom(ctx context.Context, owner string, size, quota int64) (removed int, err error)
+	// ExpireResults removes those that expired before now, and says how many.
+	ExpireResults(ctx context.Context, now time.Time) (int, error)
+	// ResultDigests are the contents that a row names.
+	ResultDigests(ctx context.Context) ([]string, error)
 }
 
 // Store is everything a driver implements.
@@ -112,6 +134,7 @@ type Store interface {
 	Runs
 	Events
 	Results
+	Approvals
 	GenerationWriter
 	Generations
 	kv.Store

@@ -64,6 +64,8 @@ type Metrics struct {
 	reloads  metric.Int64Counter
 	took     metric.Float64Histogram
 	phases   metric.Float64Histogram
+	calls    metric.Float64Histogram
+	verdicts metric.Int64Counter
 }
 
 // New makes metrics. Close them.
@@ -131,13 +133,17 @@ func (m *Metrics) observe(o Options) error {
 // record declares what is counted as it happens.
 func (m *Metrics) record(o Options) error {
 	meter := m.provider.Meter(scope)
-	var errs [3]error
+	var errs [5]error
 	m.reloads, errs[0] = meter.Int64Counter("hermes.reloads",
 		metric.WithDescription("Reloads that came to an outcome, by what asked for them and what came of it."))
 	m.took, errs[1] = meter.Float64Histogram("hermes.reload.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time a reload took, from its first look at the disk to the swap."), metric.WithExplicitBucketBoundaries(buckets()...))
 	m.phases, errs[2] = meter.Float64Histogram("hermes.reload.phase.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time each phase of a reload took, over all of its rounds."), metric.WithExplicitBucketBoundaries(buckets()...))
+	m.calls, errs[3] = meter.Float64Histogram("hermes.tool.call.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time of tool calls, waiting included, by tool and how they ended: ok or the kind of error."), metric.WithExplicitBucketBoundaries(buckets()...))
+	m.verdicts, errs[4] = meter.Int64Counter("hermes.policy.verdicts",
+		metric.WithDescription("Verdicts of policies over tool calls, by policy and what it did."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -170,6 +176,25 @@ func (m *Metrics) Reload(r Reload) {
 	m.took.Record(ctx, r.Took.Seconds(), of("outcome", r.Result))
 	for phase, took := range r.Phases {
 		m.phases.Record(ctx, took.Seconds(), of("phase", phase))
+	}
+}
+
+// Call is one tool call that has ended.
+type Call struct {
+	Tool    string // a declared one, or "" for a name that is none
+	Outcome string // ok, or the kind of the error
+	Took    time.Duration
+	// Verdict is what the policies By said: deny, ask or allow.
+	Verdict string
+	By      []string
+}
+
+// Call counts one.
+func (m *Metrics) Call(c Call) {
+	ctx := context.Background()
+	m.calls.Record(ctx, c.Took.Seconds(), of("tool", c.Tool, "outcome", c.Outcome))
+	for _, p := range c.By {
+		m.verdicts.Add(ctx, 1, of("policy", p, "action", c.Verdict))
 	}
 }
 

@@ -37,7 +37,7 @@ func (e expr) Eval(s *late.Scope) (any, error) {
 	}
 	return e(vars)
 }
-func (e expr) Pos() string                     { return "main.hcl:7" }
+func (e expr) Pos() string { return "main.hcl:7" }
 
 func value(v any) expr { return func(map[string]any) (any, error) { return v, nil } }
 

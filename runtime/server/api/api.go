@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/approval"
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
@@ -64,6 +65,7 @@ type Options struct {
 	Loop      *agent.Loop
 	Hub       *events.Hub
 	Store     store.Store
+	Approvals *approval.Desk
 	Dispatch  Dispatcher
 	Artifacts Artifacts
 	Reloader  Reloader
@@ -92,7 +94,7 @@ func Routes(o Options) []route.Route {
 		o.Guests = func() wasmtools.Stats { return wasmtools.Stats{} }
 	}
 	h := &handler{o}
-	return slices.Concat(h.healthRoutes(), h.planRoutes(), h.generationRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), []route.Route{{
+	return slices.Concat(h.healthRoutes(), h.planRoutes(), h.generationRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), h.approvalRoutes(), []route.Route{{
 		Method: http.MethodGet, Pattern: "/api/openapi.json", Access: route.User, Handle: h.openapi,
 		Doc: route.Doc{Summary: "Describes this API."},
 	}})

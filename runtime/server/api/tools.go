@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/hermes-runtime/hermes/runtime/agent"
-	"github.com/hermes-runtime/hermes/runtime/chat"
-	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
@@ -174,14 +172,12 @@ func (h *handler) callTool(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id := newID("call")
-	ctx, end := lease.Bound(r.Context())
-	defer end()
-	out := h.Dispatch.Dispatch(ctx, dispatch.Request{
-		View: view, Call: chat.Call{ID: id, Name: string(name), Arguments: arguments}, Agent: view.Agent(),
-		Step: id, Principal: p, Generation: lease.Number, Retain: lease.Retain,
-		Live: func(t *registry.Tool) error { return h.Holder.Allows(view.Agent(), t) },
-	})
+	c := &directCall{handler: h, principal: p, id: newID("call"), name: name, agent: view.Agent(), arguments: arguments}
+	out := c.dispatch(r.Context(), lease, view, nil)
+	release()
+	if out, err = c.approved(r.Context(), out, body.Agent); err != nil {
+		return err
+	}
 	answer := callAnswer{
 		Tool: out.Tool, Agent: view.Agent(), Failed: out.Failed, Result: json.RawMessage(out.Content),
 		Untrusted: out.Untrusted, Duration: out.Duration.Milliseconds(),

@@ -45,6 +45,7 @@ func (h *handler) why(w http.ResponseWriter, r *http.Request) error {
 		return noTool(name)
 	}
 	e := ag.View.Why(name)
+	e.Reasons = append(e.Reasons, registry.WhyPolicies(lease.Policies.For([]string{ag.Name}, name))...)
 	if p.IsAdmin() {
 		// What is on disk and in the history is the operator's.
 		lost, err := h.whyLost(r.Context(), e)

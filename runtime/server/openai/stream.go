@@ -139,7 +139,7 @@ func (s *streaming) event(ev run.Event) error {
 			return fmt.Errorf("decoding message: %w", err)
 		}
 		return s.completed(c.Text)
-	case run.ToolStarted, run.ToolProgress, run.ToolFinished:
+	case run.ToolStarted, run.ToolProgress, run.ToolFinished, run.ApprovalRequested, run.ApprovalResolved:
 		return s.send(chunkChoice{}, &activity{Event: ev.Type, Seq: ev.Seq, Data: ev.Data})
 	default:
 		return nil

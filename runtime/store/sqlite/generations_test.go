@@ -293,7 +293,10 @@ func TestHistoryAfterUpgrade(t *testing.T) {
 			return err
 		},
 		"a run": func(d *DB) error {
-			return d.BeginRun(t.Context(), store.Run{ID: "r", Session: "s", Owner: "ann", Generation: 41})
+			return d.write(t.Context(), func(x *tx) error { // as the binary of that time did
+				_, err := x.exec(`INSERT INTO runs (id, session, owner, agent, status, generation, started, ended, iterations) VALUES ('r', 's', 'ann', '', 'running', 41, 1, 0, 0)`)
+				return err
+			})
 		},
 	} {
 		path := filepath.Join(t.TempDir(), "hermes.db")

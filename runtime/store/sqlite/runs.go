@@ -13,18 +13,18 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
-const runColumns = `id, session, owner, agent, status, generation, started, ended, iterations, usage, error, idempotency_key`
+const runColumns = `id, session, owner, agent, status, generation, started, ended, iterations, usage, error, idempotency_key, turn`
 
 func scanRun(scan func(...any) error) (store.Run, error) {
 	var r store.Run
 	var started, ended int64
-	var usage, failure, key sql.NullString
-	err := scan(&r.ID, &r.Session, &r.Owner, &r.Agent, &r.Status, &r.Generation, &started, &ended, &r.Iterations, &usage, &failure, &key)
+	var usage, failure, key, turn sql.NullString
+	err := scan(&r.ID, &r.Session, &r.Owner, &r.Agent, &r.Status, &r.Generation, &started, &ended, &r.Iterations, &usage, &failure, &key, &turn)
 	if err != nil {
 		return store.Run{}, err
 	}
 	r.Started, r.Ended, r.IdempotencyKey = timeOf(started), timeOf(ended), key.String
-	r.Usage, r.Error = raw(usage), raw(failure)
+	r.Usage, r.Error, r.Turn = raw(usage), raw(failure), raw(turn)
 	return r, nil
 }
 
@@ -58,9 +58,9 @@ func (d *DB) BeginRun(ctx context.Context, r store.Run) error {
 			started = time.Now()
 		}
 		key := sql.NullString{String: r.IdempotencyKey, Valid: r.IdempotencyKey != ""}
-		_, err := t.exec(`INSERT INTO runs (id, session, owner, agent, status, generation, started, ended, iterations, usage, error, idempotency_key)
-			VALUES (?, ?, ?, ?, 'running', ?, ?, 0, ?, ?, ?, ?)`,
-			r.ID, r.Session, r.Owner, r.Agent, r.Generation, stamp(started), r.Iterations, text(r.Usage), text(r.Error), key)
+		_, err := t.exec(`INSERT INTO runs (id, session, owner, agent, status, generation, started, ended, iterations, usage, error, idempotency_key, turn)
+			VALUES (?, ?, ?, ?, 'running', ?, ?, 0, ?, ?, ?, ?, ?)`,
+			r.ID, r.Session, r.Owner, r.Agent, r.Generation, stamp(started), r.Iterations, text(r.Usage), text(r.Error), key, text(r.Turn))
 		return err
 	})
 }

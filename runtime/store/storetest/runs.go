@@ -185,6 +185,7 @@ func testBusySession(_ *testing.T, f *fixture) {
 func testResults(t *testing.T, f *fixture) {
 	want := store.Result{
 		ID: "res", Owner: ann, Session: "s", Run: "r", Call: "c", Tool: "read", Digest: "ab", Size: 1 << 40, Created: at(1),
+		Media: "application/json",
 	}
 	f.must("PutResult", f.store.PutResult(f.ctx, want))
 	got, err := f.store.Result(f.ctx, of(ann), "res")
