@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -21,6 +20,8 @@ type limiterKey struct {
 	tool  tool.Name
 	calls int
 	rate  tool.Rate
+	// argument and value are of calls that are kept apart, whatever their tool.
+	argument, value string
 }
 
 // sweepAt is the number of limiters above which idle ones are dropped.
@@ -31,7 +32,11 @@ func (ls *limiters) use(name tool.Name, l tool.Limits) *limiter {
 	if l.Concurrency <= 0 && l.Rate.Calls <= 0 {
 		return nil
 	}
-	key := limiterKey{name, l.Concurrency, l.Rate}
+	return ls.of(limiterKey{tool: name, calls: l.Concurrency, rate: l.Rate})
+}
+
+// of gives the limiter of a key until done is called.
+func (ls *limiters) of(key limiterKey) *limiter {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	lim, ok := ls.byKey[key]
@@ -42,18 +47,21 @@ func (ls *limiters) use(name tool.Name, l tool.Limits) *limiter {
 		if len(ls.byKey) >= sweepAt {
 			ls.sweep()
 		}
-		lim = &limiter{calls: l.Concurrency, rate: l.Rate}
+		lim = &limiter{key: key, calls: key.calls, rate: key.rate}
 		ls.byKey[key] = lim
 	}
 	lim.users++
 	return lim
 }
 
-// done ends one use.
+// done ends one use. The limiter of an argument goes with its last one: there are as many
+// as there are values.
 func (ls *limiters) done(lim *limiter) {
 	ls.mu.Lock()
-	lim.users--
-	ls.mu.Unlock()
+	defer ls.mu.Unlock()
+	if lim.users--; lim.users == 0 && lim.key.argument != "" {
+		delete(ls.byKey, lim.key)
+	}
 }
 
 // sweep drops the limiters that nobody uses and whose state is that of a new one.
@@ -65,9 +73,10 @@ func (ls *limiters) sweep() {
 	}
 }
 
-// limiter admits calls in the order they came: at most calls at once, and at most
+// limiter admits calls in turn, see line: at most calls at once, and at most
 // rate.Calls of them beginning within any rate.Per.
 type limiter struct {
+	key   limiterKey
 	users int // guarded by limiters.mu
 	// blocked is how many of those who hold a place wait for one of another limiter,
 	// with a call below theirs. Guarded by limiters.mu.
@@ -77,26 +86,20 @@ type limiter struct {
 
 	mu      sync.Mutex // guards everything below
 	running int
-	queue   list.List   // of *waiter, first come first
+	queue   line
 	begun   []time.Time // beginnings within the last rate.Per, oldest first
 	timer   *time.Timer // runs pump when the rate allows the next
 }
 
-// waiter is a call in the queue. admitted is closed under limiter.mu.
-type waiter struct {
-	admitted chan struct{}
-	at       *list.Element
-}
-
-// acquire waits for its turn or the end of ctx. After nil the caller must release.
-func (l *limiter) acquire(ctx context.Context) error {
+// acquire waits for its turn, among those of who, or the end of ctx. After nil the caller
+// must release.
+func (l *limiter) acquire(ctx context.Context, who string) error {
 	l.mu.Lock()
-	if l.queue.Len() == 0 && l.admit() {
+	if l.queue.empty() && l.admit() {
 		l.mu.Unlock()
 		return nil
 	}
-	w := &waiter{admitted: make(chan struct{})}
-	w.at = l.queue.PushBack(w)
+	w := l.queue.join(who)
 	l.arm()
 	l.mu.Unlock()
 	select {
@@ -121,7 +124,7 @@ func tooLate(ctx context.Context) bool {
 func (l *limiter) try() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue.Len() == 0 && l.admit()
+	return l.queue.empty() && l.admit()
 }
 
 // share takes part in the place that a call above holds, which waits for this one: only
@@ -143,7 +146,7 @@ func (l *limiter) leave(ctx context.Context, w *waiter) error {
 	if w.at == nil {
 		l.running--
 	} else {
-		l.queue.Remove(w.at)
+		l.queue.leave(w)
 	}
 	l.pump()
 	return context.Cause(ctx)
@@ -159,10 +162,8 @@ func (l *limiter) release() {
 
 // pump admits from the queue whom the limits allow. l.mu is held.
 func (l *limiter) pump() {
-	for front := l.queue.Front(); front != nil && l.admit(); front = l.queue.Front() {
-		w := l.queue.Remove(front).(*waiter) //nolint:forcetypeassert // the queue holds nothing else
-		w.at = nil
-		close(w.admitted)
+	for !l.queue.empty() && l.admit() {
+		close(l.queue.next().admitted)
 	}
 	l.arm()
 }
@@ -208,7 +209,7 @@ func (l *limiter) arm() {
 		l.timer.Stop()
 		l.timer = nil
 	}
-	if l.queue.Len() == 0 || l.calls > 0 && l.running >= l.calls || len(l.begun) < l.rate.Calls || l.rate.Calls <= 0 {
+	if l.queue.empty() || l.calls > 0 && l.running >= l.calls || len(l.begun) < l.rate.Calls || l.rate.Calls <= 0 {
 		return
 	}
 	l.timer = time.AfterFunc(time.Until(l.begun[0].Add(l.rate.Per)), func() {
@@ -223,5 +224,5 @@ func (l *limiter) blank() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(time.Now())
-	return l.running == 0 && l.queue.Len() == 0 && len(l.begun) == 0
+	return l.running == 0 && l.queue.empty() && len(l.begun) == 0
 }

@@ -28,7 +28,7 @@ func (d *Dispatcher) limited(ctx context.Context, s *station) (res tool.Result, 
 	if err := ctx.Err(); err != nil {
 		return tool.Result{}, false, over(ctx, t, false)
 	}
-	place := d.slot(t, r.under)
+	place := d.places(r, t, s.call)
 	defer func() {
 		if !ran {
 			place.free()
@@ -48,7 +48,7 @@ func (d *Dispatcher) limited(ctx context.Context, s *station) (res tool.Result, 
 	if s.judgement, err = d.again(ctx, s); err != nil {
 		return tool.Result{}, false, err
 	}
-	ran, s.place = true, place
+	ran, s.places = true, place
 	res, err = d.call(ctx, s)
 	return res, ran, err
 }
@@ -58,7 +58,7 @@ type station struct {
 	request *Request
 	tool    *registry.Tool
 	call    *tool.Call
-	place   *slot
+	places  *places
 	// judgement is what the policies said last.
 	judgement judgement
 }
@@ -124,7 +124,7 @@ func (d *Dispatcher) call(ctx context.Context, s *station) (tool.Result, error) 
 	done := make(chan answer, 1)
 	host := d.host(ctx, s)
 	go func() {
-		defer s.place.free()
+		defer s.places.free()
 		d.handle(host, done)
 	}()
 	select {

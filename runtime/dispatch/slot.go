@@ -13,13 +13,14 @@ type slot struct {
 	limiters *limiters
 	limiter  *limiter // nil: no limits
 	above    *slot    // that of the call above; nil: a model's call
+	who      string   // for whom it waits
 	held     bool
 }
 
-func (d *Dispatcher) slot(t *registry.Tool, under *host) *slot {
-	s := &slot{limiters: &d.limiters, limiter: d.limiters.use(t.Name, t.Limits)}
-	if under != nil {
-		s.above = under.station.place
+func (d *Dispatcher) slot(r *Request, t *registry.Tool) *slot {
+	s := &slot{limiters: &d.limiters, limiter: d.limiters.use(t.Name, t.Limits), who: who(r)}
+	if r.under != nil {
+		s.above = r.under.station.places.tool
 	}
 	return s
 }
@@ -40,7 +41,7 @@ func (s *slot) wait(ctx context.Context) (err error) {
 	case s.limiter.calls > 0 && s.above.limited():
 		err = s.holdAndWait(ctx)
 	default:
-		err = s.limiter.acquire(ctx)
+		err = s.limiter.acquire(ctx, s.who)
 	}
 	s.held = err == nil
 	return err
@@ -57,7 +58,7 @@ func (s *slot) holdAndWait(ctx context.Context) error {
 		return errTangled
 	}
 	defer s.unblock()
-	return s.limiter.acquire(ctx)
+	return s.limiter.acquire(ctx, s.who)
 }
 
 // block notes that the holders of the places above wait, unless that could close a

@@ -25,7 +25,7 @@ func BenchmarkStation(b *testing.B) {
 	b.Run("station=limits", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			s := d.slot(x, nil)
+			s := d.places(r, x, call)
 			if err := s.wait(ctx); err != nil {
 				b.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ls limiters
 		pass := func(l *limiter) {
-			if err := l.acquire(t.Context()); err != nil {
+			if err := l.acquire(t.Context(), "s"); err != nil {
 				t.Fatal(err)
 			}
 			l.release()
@@ -99,11 +99,10 @@ func TestPanicBesideHandler(t *testing.T) {
 // TestNobodyPushesIn has a call in the queue and a free place: a newcomer waits behind.
 func TestNobodyPushesIn(t *testing.T) {
 	l := &limiter{calls: 1}
-	first := &waiter{admitted: make(chan struct{})}
-	first.at = l.queue.PushBack(first)
+	first := l.queue.join("s")
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.acquire(over); err == nil {
+	if err := l.acquire(over, "s"); err == nil {
 		t.Error("the newcomer was admitted")
 	}
 	select {
