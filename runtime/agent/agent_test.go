@@ -96,7 +96,7 @@ func TestReadersOverlapAndWritersDoNot(t *testing.T) {
 		writers.Add(-1)
 		return tool.Text("ok"), nil
 	})
-	w.rule("go", says("done"), "1 read {}", "1 read {}", "1 read {}", "1 write {}", "1 write {}", "1 read {}")
+	w.rule("go", says("done"), `1 read {"n":1}`, `1 read {"n":2}`, `1 read {"n":3}`, `1 write {"n":1}`, `1 write {"n":2}`, `1 read {"n":4}`)
 	w.swap()
 	o, r := w.turn(agent.Turn{Input: user("go")})
 	if o.Status != run.Completed {
@@ -151,7 +151,7 @@ func TestToolCallBudget(t *testing.T) {
 	w.agent.Budget.ToolCalls = 3
 	var rec recorder
 	w.tool("look", tool.Traits{Effect: tool.Read, Parallel: true}, open, rec.handler(1))
-	w.rule("go", says("enough"), "1 look {}", "1 look {}", "2 look {}", "2 look {}", "3 look {}")
+	w.rule("go", says("enough"), `1 look {"n":1}`, `1 look {"n":2}`, `2 look {"n":1}`, `2 look {"n":2}`, "3 look {}")
 	w.swap()
 	o, r := w.turn(agent.Turn{Input: user("go")})
 	if o.Status != run.Completed || o.Message.Content != "enough" {

@@ -43,8 +43,8 @@ func replies(messages ...chat.Message) *fake {
 
 func calls(text string, names ...string) chat.Message {
 	m := chat.Message{Role: chat.Assistant, Content: text}
-	for _, n := range names {
-		m.Calls = append(m.Calls, chat.Call{ID: "same", Name: n, Arguments: "{}"})
+	for i, n := range names {
+		m.Calls = append(m.Calls, chat.Call{ID: "same", Name: n, Arguments: fmt.Sprintf(`{"n":%d}`, i)})
 	}
 	return m
 }

@@ -102,7 +102,7 @@ func TestStepUsesOneGeneration(t *testing.T) {
 				n.next()
 				m := calls("", "outer", "outer", "inner", "outer")
 				for i := range m.Calls {
-					m.Calls[i].Arguments = fmt.Sprintf(`{"nonce":%d}`, nonce)
+					m.Calls[i].Arguments = fmt.Sprintf(`{"nonce":%d,"n":%d}`, nonce, i)
 				}
 				return &model.Response{Message: m}, nil
 			}}

@@ -38,6 +38,9 @@ type callRef struct {
 	Client bool `json:"client,omitempty"`
 	// Parallel says that it may run beside its neighbours.
 	Parallel bool `json:"parallel,omitempty"`
+	// Same is the number, from 1, of the earlier call of the message that it repeats; 0:
+	// none. It does not run.
+	Same int `json:"same,omitempty"`
 }
 
 // finalGrace is the time of a summary call after the wall budget ended.
@@ -175,9 +178,10 @@ func finishOf(m chat.Message) model.Finish {
 // tool only yields an error, so it may run beside others.
 func refs(ag *snapshot.Agent, calls []chat.Call) []callRef {
 	var out []callRef
+	first := firstOf(ag.View, calls)
 	for i, c := range calls {
 		found, ok := dispatch.Find(ag.View, c.Name)
-		out = append(out, callRef{Index: i, Client: c.Client, Parallel: !ok || found.Traits.Parallel})
+		out = append(out, callRef{Index: i, Client: c.Client, Parallel: !ok || found.Traits.Parallel, Same: first[i] + 1})
 	}
 	return out
 }

@@ -20,6 +20,8 @@ import (
 type ran struct {
 	Message int64 `json:"message"` // seq of the result
 	Failed  bool  `json:"failed"`
+	// Repeated says that it is that of a call which an earlier one of its message answered.
+	Repeated bool `json:"repeated,omitempty"`
 }
 
 // callTools runs the server's calls of a reply: neighbours that may overlap side by
@@ -27,6 +29,7 @@ type ran struct {
 // every call has its result.
 func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied) ([]ran, error) {
 	var out []ran
+	failed := map[int]bool{} // by index of the call
 	for _, group := range groups(r) {
 		results := make([]ran, len(group))
 		errs := make([]error, len(group))
@@ -43,17 +46,52 @@ func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied) ([]r
 			})
 		}
 		wg.Wait()
-		var failed error // the first in the order of the calls
+		var broken error // the first in the order of the calls
 		for n, err := range errs {
 			if err != nil {
-				failed = cmp.Or(failed, err)
+				broken = cmp.Or(broken, err)
 				continue
 			}
 			out = append(out, results[n])
+			failed[group[n].Index] = results[n].Failed
 		}
-		if failed != nil {
-			return out, failed
+		if broken != nil {
+			return out, broken
 		}
+	}
+	repeated, err := t.answerRepeated(ctx, i, p, r, failed)
+	return append(out, repeated...), err
+}
+
+// answerRepeated commits the results of calls that repeat an earlier one of their message.
+// failed says of those how they ended.
+func (t *turn) answerRepeated(ctx context.Context, i int, p prepared, r replied, failed map[int]bool) ([]ran, error) {
+	var out []ran
+	for _, ref := range r.Calls {
+		if ref.Same == 0 || ref.Client {
+			continue
+		}
+		var result ran
+		step := run.Key(i, "tool", ref.Index)
+		err := t.steps.Do(ctx, step, &result, func(ctx context.Context) (any, error) {
+			if stored, ok := t.transcript.of(step); ok {
+				return ran{Message: stored.Seq, Failed: stored.Failed, Repeated: true}, nil
+			}
+			m, ok := t.transcript.at(r.Message)
+			if !ok || ref.Index >= len(m.Calls) {
+				return ran{}, fault.New(fault.NotFound, "the message with this call is not in the session any more")
+			}
+			call, first := m.Calls[ref.Index], m.Calls[ref.Same-1]
+			result, err := t.commitResult(ctx, p, step, call, dispatch.Outcome{
+				Tool: tool.Name(call.Name), Content: asDuplicate(first.ID), Failed: failed[ref.Same-1],
+			}, "")
+			result.Repeated = true
+			return result, err
+		})
+		if err != nil {
+			return out, err
+		}
+		out = append(out, result)
 	}
 	return out, nil
 }
@@ -64,7 +102,7 @@ func groups(r replied) [][]callRef {
 	var out [][]callRef
 	open := false // the last group takes further readers
 	for _, ref := range r.Calls {
-		if ref.Client {
+		if ref.Client || ref.Same > 0 {
 			continue
 		}
 		if ref.Parallel && open {
@@ -94,11 +132,36 @@ func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref c
 	}
 	t.transcript.begin(call.ID)
 	defer t.begins()()
-	outcome, err := t.dispatch(ctx, i, p, r, ref, call)
+	outcome, warning, err := t.guarding(ctx, i, p, r, ref, call)
 	if err != nil {
 		return ran{}, err
 	}
-	return t.commitResult(ctx, p, step, call, outcome)
+	return t.commitResult(ctx, p, step, call, outcome, warning)
+}
+
+// guarding runs one call unless the turn goes round in a circle with it, and gives the
+// words with which the model is warned that it does.
+func (t *turn) guarding(ctx context.Context, i int, p prepared, r replied, ref callRef, call chat.Call) (out dispatch.Outcome, warning string, err error) {
+	ag, _, err := t.agent()
+	if err != nil {
+		return refused(call, err), "", nil
+	}
+	if t.resumed {
+		t.recalled.Do(func() { t.loops.recall(t.transcript.all(), t.run.ID, ag.View, ag.Guardrails) })
+	}
+	id := identityOf(ag.View, call)
+	if err := t.loops.refuses(id, ag.Guardrails, string(ag.Pos)); err != nil {
+		return refused(call, err), "", nil
+	}
+	out, err = t.dispatch(ctx, i, p, r, ref, call)
+	if err != nil || out.Kind == fault.Canceled && ctx.Err() != nil {
+		return out, "", err
+	}
+	result := out.Content
+	if out.Result != nil {
+		result = out.Result.Digest // its handle is new each time
+	}
+	return out, t.loops.note(id, out.Failed, result, ag.Guardrails), nil
 }
 
 // dispatch runs one call, and asks for an approval where its policies want one. An error
@@ -189,9 +252,9 @@ func refused(call chat.Call, err error) dispatch.Outcome {
 // allowed refuses what the live generation took away: also from a turn that was offered it.
 func (t *turn) allowed(called *registry.Tool) error { return t.o.Holder.Allows(t.Agent, called) }
 
-func (t *turn) commitResult(ctx context.Context, p prepared, step string, call chat.Call, o dispatch.Outcome) (ran, error) {
+func (t *turn) commitResult(ctx context.Context, p prepared, step string, call chat.Call, o dispatch.Outcome, warning string) (ran, error) {
 	row := session.Message{Run: t.run.ID, Step: step, Generation: p.Generation, Message: chat.Message{
-		Role: chat.Tool, CallID: call.ID, Name: string(o.Tool), Content: o.Content, Failed: o.Failed, Untrusted: o.Untrusted,
+		Role: chat.Tool, CallID: call.ID, Name: string(o.Tool), Content: o.Content, Failed: o.Failed, Untrusted: o.Untrusted, Note: warning,
 	}}
 	stored, err := t.o.Sessions.Append(context.WithoutCancel(ctx), t.run.Session, row)
 	if err != nil {

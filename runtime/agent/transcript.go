@@ -37,6 +37,13 @@ func (t *transcript) add(rows ...session.Message) {
 	t.rows = append(t.rows, rows...)
 }
 
+// all are the messages known so far.
+func (t *transcript) all() []session.Message {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.rows)
+}
+
 // at finds a message by its number.
 func (t *transcript) at(seq int64) (session.Message, bool) {
 	return t.find(func(m session.Message) bool { return m.Seq == seq })

@@ -31,6 +31,8 @@ type turn struct {
 	steps      run.Steps
 	stream     *events.Stream
 	transcript *transcript
+	loops      guard
+	recalled   sync.Once // of loops, in a resumed turn
 
 	mu sync.Mutex // guards below: parallel tool steps share the generation
 	// lease is the generation of the step under way; pinned that of the whole turn, for
@@ -61,7 +63,11 @@ type used struct {
 // after is what is used once a reply and its calls are paid for.
 func (u used) after(r replied, results []ran) used {
 	u.Iterations++
-	u.ToolCalls += len(results)
+	for _, r := range results {
+		if !r.Repeated {
+			u.ToolCalls++
+		}
+	}
 	u.Usage = u.Usage.Add(r.Usage)
 	u.Cost += r.Cost
 	return u
