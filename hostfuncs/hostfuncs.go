@@ -80,6 +80,9 @@ type Func struct {
 	// lie in it. Of a secret in v nothing may show. It must not block. Nil, or no
 	// capabilities: "native NAME", which no other declaration narrows.
 	Capabilities func(v Values) []string
+	// ReadsResults says that it reads stored results: a tool of it is given to every agent
+	// that does not deny it, and offered while there is a result to read.
+	ReadsResults bool
 	// New makes the handler of one declaration. A *ConfigError is shown at its
 	// attribute. The handler may implement io.Closer; it is closed after its last call.
 	New func(b Binding) (tool.Handler, error)

@@ -194,7 +194,7 @@ func (s *System) openTools() error {
 	s.checks = check.New(check.Options{Log: s.log})
 	s.onClose(s.checks.Close)
 	var err error
-	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard}, s.o.HostFuncs)
+	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard, Results: s.db, Content: s.results}, s.o.HostFuncs)
 	return err
 }
 

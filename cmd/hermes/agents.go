@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 func (a *app) agentsCommand() *cobra.Command {
@@ -145,6 +146,9 @@ func (a *app) agentTools(cmd *cobra.Command, name string) error {
 		a.say("[]")
 	}
 	a.note("%s, about %d tokens", count(len(sent.Tools), "definition"), sent.Tokens)
+	for _, name := range sent.Readers {
+		a.note("%s is offered too while the session has a stored result to read", name)
+	}
 	return nil
 }
 
@@ -153,6 +157,8 @@ type definitionsView struct {
 	Agent  string           `json:"agent"`
 	Tokens int              `json:"tokens"` // of all, about four characters each
 	Tools  []definitionView `json:"tools"`
+	// Readers are offered too, while the session has a stored result to read.
+	Readers []tool.Name `json:"readers,omitempty"`
 }
 
 type definitionView struct {
@@ -162,7 +168,7 @@ type definitionView struct {
 }
 
 func definitionsOf(agent string, view *registry.View) definitionsView {
-	out := definitionsView{Agent: agent, Tools: []definitionView{}}
+	out := definitionsView{Agent: agent, Tools: []definitionView{}, Readers: view.Readers()}
 	for _, d := range view.Definitions() {
 		tokens := (utf8.RuneCount(d.JSON) + 3) / 4
 		out.Tokens += tokens

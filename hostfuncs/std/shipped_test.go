@@ -106,6 +106,7 @@ func TestShippedTools(t *testing.T) {
 		"files/file_read read untrusted=false parallel=true",
 		"files/file_search read untrusted=false parallel=true",
 		"files/file_write write untrusted=false parallel=false",
+		"results/result_read read untrusted=false parallel=true",
 		"sessions/session_search read untrusted=true parallel=true",
 		"text/diff read untrusted=false parallel=true",
 		"text/text_stats read untrusted=false parallel=true",

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/hostfuncs/clock"
 	"github.com/hermes-runtime/hermes/hostfuncs/file"
+	"github.com/hermes-runtime/hermes/hostfuncs/result"
 	"github.com/hermes-runtime/hermes/hostfuncs/state"
 	"github.com/hermes-runtime/hermes/hostfuncs/web"
 	"github.com/hermes-runtime/hermes/runtime/egress"
@@ -21,6 +22,8 @@ import (
 type Deps struct {
 	Sessions session.Store
 	Egress   *egress.Guard
+	Results  result.Rows // with Content: what result.read reads
+	Content  result.Content
 }
 
 // Funcs lists every function, by family.
@@ -29,5 +32,5 @@ func Funcs(d Deps) []hostfuncs.Func {
 	if d.Sessions != nil {
 		sessions = d.Sessions
 	}
-	return slices.Concat(file.Funcs(), web.Funcs(d.Egress), clock.Funcs(), state.Funcs(sessions))
+	return slices.Concat(file.Funcs(), web.Funcs(d.Egress), clock.Funcs(), state.Funcs(sessions), result.Funcs(d.Results, d.Content))
 }

@@ -39,7 +39,7 @@ func TestEveryFunctionDescribesItself(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"file.read", "file.write", "file.list", "file.search", "http.request", "time.now", "session.search"}
+	want := []string{"file.read", "file.write", "file.list", "file.search", "http.request", "time.now", "session.search", "result.read"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("functions (-want +got):\n%s", diff)
 	}
@@ -62,7 +62,7 @@ func TestSchemasCompileAndAreCanonical(t *testing.T) {
 }
 
 func TestWithoutDepsCallsAreRefused(t *testing.T) {
-	needs := []string{"http.request", "session.search"}
+	needs := []string{"http.request", "session.search", "result.read"}
 	for _, f := range std.Funcs(std.Deps{}) {
 		if !slices.Contains(needs, f.Name) {
 			continue
@@ -71,7 +71,7 @@ func TestWithoutDepsCallsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = h.Call(t.Context(), &tool.Call{Arguments: json.RawMessage(`{"query":"x"}`), Principal: principal.Local()})
+		_, err = h.Call(t.Context(), &tool.Call{Arguments: json.RawMessage(`{"query":"x","handle":"x"}`), Principal: principal.Local()})
 		var known *fault.Error
 		if !errors.As(err, &known) || known.Kind != fault.Unavailable {
 			t.Errorf("%s: got %v", f.Name, err)

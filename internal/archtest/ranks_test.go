@@ -21,6 +21,7 @@ var ranks = map[string]int{
 
 	"runtime/chat":                    2,
 	"runtime/policy":                  2,
+	"runtime/result":                  2,
 	"runtime/schema":                  2,
 	"runtime/toolset":                 2,
 	"runtime/check":                   2,
@@ -60,12 +61,13 @@ var ranks = map[string]int{
 	"runtime/events":          5,
 	"runtime/store/sqlite":    5,
 	"runtime/store/storetest": 5,
-	"hostfuncs/std":           5,
+	"hostfuncs/result":        5, // reads rows of store
 
 	"runtime/approval":        5,
 
 	"runtime/agent":     6,
 	"runtime/provision": 6,
+	"hostfuncs/std":     6,
 
 	"runtime/reload":       7,
 	"runtime/server/route": 7,

@@ -17,6 +17,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -109,6 +110,7 @@ type Registry struct {
 	names   []tool.Name
 	sets    map[string]Set
 	index   *toolset.Index
+	readers []*Tool // of stored results, by name
 	checker Checker
 	absent  map[tool.Name][]Reason
 }
@@ -128,8 +130,11 @@ func (r *Registry) Next(tools []*Tool, sets []Set, absent ...Absence) *Registry 
 		r.absent[a.Tool] = append(r.absent[a.Tool], a.Reason)
 	}
 	for _, t := range tools {
-		r.tools[t.Name] = t
+		if r.tools[t.Name] = t; t.Offer == OfferHandles {
+			r.readers = append(r.readers, t)
+		}
 	}
+	slices.SortFunc(r.readers, func(a, b *Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, s := range sets {
 		r.sets[s.Name] = s
 	}

@@ -65,8 +65,9 @@ type View struct {
 	spec     ViewSpec
 	members  []member // sorted by name; what is left after denials
 	position map[tool.Name]int
-	cached   atomic.Pointer[rendered]
-	probes   []check.Spec // the distinct checks of all members
+	cached   [2]atomic.Pointer[rendered] // without and with readers of results
+	readers  bool                        // there are any
+	probes   []check.Spec                // the distinct checks of all members
 }
 
 // member is one tool of a view with the ways it came in.
@@ -100,8 +101,16 @@ func (r *Registry) View(spec ViewSpec) (*View, error) {
 			given[name] = append(given[name], way{})
 		}
 	}
-	for name := range r.denied(spec) {
+	denied := r.denied(spec)
+	for name := range denied {
 		delete(given, name)
+	}
+	if len(given) > 0 {
+		for _, t := range r.readers {
+			if given[t.Name] == nil && !denied[t.Name] && len(r.index.Excluded(t.Name, spec.Toolsets...)) == 0 {
+				given[t.Name] = []way{{}}
+			}
+		}
 	}
 	v := &View{registry: r, spec: spec, position: make(map[tool.Name]int, len(given))}
 	return v, v.fill(given)
@@ -111,10 +120,10 @@ func (r *Registry) View(spec ViewSpec) (*View, error) {
 // not. What resolves alike is taken over, and only tools that are not the same are
 // rendered.
 func (r *Registry) ViewAfter(before *View, spec ViewSpec) (*View, error) {
-	if before == nil || before.registry.index != r.index || !before.spec.same(spec) || !r.checksAs(before.registry) {
+	if before == nil || before.registry.index != r.index || !before.spec.same(spec) || !r.checksAs(before.registry) || !r.readsAs(before.registry) {
 		return r.View(spec)
 	}
-	v := &View{registry: r, spec: spec, members: slices.Clone(before.members), position: before.position, probes: before.probes}
+	v := &View{registry: r, spec: spec, members: slices.Clone(before.members), position: before.position, probes: before.probes, readers: before.readers}
 	scope, probes := late.NewScope(spec.Vars), false
 	for i := range v.members {
 		m := &v.members[i]
@@ -141,6 +150,11 @@ func (s ViewSpec) same(o ViewSpec) bool {
 		slices.Equal(s.DisabledToolsets, o.DisabledToolsets) && slices.Equal(s.DisabledTools, o.DisabledTools) && reflect.DeepEqual(s.Vars, o.Vars)
 }
 
+// readsAs says that the same tools read stored results.
+func (r *Registry) readsAs(o *Registry) bool {
+	return slices.EqualFunc(r.readers, o.readers, func(a, b *Tool) bool { return a.Name == b.Name })
+}
+
 // checksAs says that the sets have the same checks.
 func (r *Registry) checksAs(o *Registry) bool {
 	for name, s := range r.sets {
@@ -162,6 +176,7 @@ func (v *View) fill(given map[tool.Name][]way) error {
 		}
 		v.position[name] = len(v.members)
 		v.members = append(v.members, member{tool: t, def: def, ways: given[name]})
+		v.readers = v.readers || t.Offer == OfferHandles
 	}
 	v.probes = v.distinctChecks()
 	return nil
@@ -235,22 +250,41 @@ func (v *View) Lookup(name tool.Name) (*Tool, bool) {
 	return v.members[i].tool, true
 }
 
-// Definitions are what the model is offered now: sorted by name, without the tools
-// whose checks fail. The slice is shared; do not modify. Except for the very first
-// answer of a check nothing is probed on the calling goroutine.
-func (v *View) Definitions() []chat.Definition {
+// Definitions are what the model is offered now, without the readers of stored results:
+// sorted by name, without the tools whose checks fail. The slice is shared; do not modify.
+// Except for the very first answer of a check nothing is probed on the calling goroutine.
+func (v *View) Definitions() []chat.Definition { return v.DefinitionsFor(false) }
+
+// DefinitionsFor is Definitions for a session which has stored results that can be read, or
+// none. Both lists have the same bytes for every tool that is in both.
+func (v *View) DefinitionsFor(handles bool) []chat.Definition {
 	// Asking every check starts the refresh of those that expired; the answers
 	// themselves only matter if one of them flipped since.
 	for i := range v.probes {
 		v.registry.checker.State(v.probes[i])
 	}
+	cached := &v.cached[0]
+	if handles && v.readers {
+		cached = &v.cached[1]
+	}
 	version := v.registry.checker.Version()
-	if r := v.cached.Load(); r != nil && r.version == version {
+	if r := cached.Load(); r != nil && r.version == version {
 		return r.defs
 	}
-	r := &rendered{version: version, defs: v.render()}
-	v.cached.Store(r)
+	r := &rendered{version: version, defs: v.render(handles)}
+	cached.Store(r)
 	return r.defs
+}
+
+// Readers are the tools of the agent that read stored results, sorted.
+func (v *View) Readers() []tool.Name {
+	var out []tool.Name
+	for _, m := range v.members {
+		if m.tool.Offer == OfferHandles {
+			out = append(out, m.tool.Name)
+		}
+	}
+	return out
 }
 
 // All are the definitions of all tools the agent is given, sorted by name, whatever
@@ -263,10 +297,10 @@ func (v *View) All() []chat.Definition {
 	return defs
 }
 
-func (v *View) render() []chat.Definition {
+func (v *View) render(handles bool) []chat.Definition {
 	defs := make([]chat.Definition, 0, len(v.members))
 	for i := range v.members {
-		if v.available(&v.members[i]) {
+		if (handles || v.members[i].tool.Offer != OfferHandles) && v.available(&v.members[i]) {
 			defs = append(defs, v.members[i].def)
 		}
 	}

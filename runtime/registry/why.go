@@ -15,8 +15,8 @@ import (
 
 // Reason is one rule that decided whether a tool is offered.
 type Reason struct {
-	// Rule is toolset | tool | exclude | disabled_toolset | disabled_tool | override | check |
-	// health | policy | enabled | removed | withheld | pending | unknown.
+	// Rule is toolset | tool | results | exclude | disabled_toolset | disabled_tool | override |
+	// check | health | policy | enabled | removed | withheld | pending | unknown.
 	Rule string `json:"rule"`
 	// Offers says whether the rule speaks for the tool.
 	Offers bool   `json:"offers"`
@@ -49,7 +49,9 @@ func (e Explanation) Is(rule string) bool {
 // Given says whether a toolset, or the agent itself, gives the tool, whatever else
 // decides.
 func (e Explanation) Given() bool {
-	return slices.ContainsFunc(e.Reasons, func(r Reason) bool { return r.Offers && (r.Rule == "toolset" || r.Rule == "tool") })
+	return slices.ContainsFunc(e.Reasons, func(r Reason) bool {
+		return r.Offers && (r.Rule == "toolset" || r.Rule == "tool" || r.Rule == "results")
+	})
 }
 
 // Why explains, without probing anything.
@@ -121,7 +123,22 @@ func (v *View) whyGiven(t *Tool) []Reason {
 			}
 		}
 	}
-	return append(out, v.whyNamed("tool", true, "tools", v.spec.Tools, t)...)
+	return append(append(out, v.whyNamed("tool", true, "tools", v.spec.Tools, t)...), v.whyReads(t)...)
+}
+
+// whyReads says of a reader of stored results that it needs no list, and when it is
+// offered.
+func (v *View) whyReads(t *Tool) []Reason {
+	if t.Offer != OfferHandles {
+		return nil
+	}
+	if _, given := v.position[t.Name]; !given {
+		return nil
+	}
+	return []Reason{{
+		Rule: "results", Offers: true, Pos: t.Pos,
+		Detail: "it reads stored results: every agent that has tools is given it, and it is offered to the model while the session has a result to read",
+	}}
 }
 
 // ways are the paths by which a tool comes in through a toolset.

@@ -160,6 +160,8 @@ type definitions struct {
 	Generation int64        `json:"generation"`
 	Tokens     int          `json:"tokens"` // of all definitions, about 4 characters each
 	Tools      []definition `json:"tools"`
+	// Readers are offered too, while the session has a stored result to read.
+	Readers []tool.Name `json:"readers,omitempty"`
 }
 
 type definition struct {
@@ -178,7 +180,7 @@ func (h *handler) agentTools(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := definitions{Agent: ag.Name, Generation: lease.Number, Tools: []definition{}}
+	out := definitions{Agent: ag.Name, Generation: lease.Number, Tools: []definition{}, Readers: ag.View.Readers()}
 	for _, d := range ag.View.Definitions() {
 		n := tokens(d.JSON)
 		out.Tokens += n
