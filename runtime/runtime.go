@@ -40,6 +40,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/events"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/provision"
+	"github.com/hermes-runtime/hermes/runtime/redact"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
@@ -92,6 +93,7 @@ type System struct {
 	hub       *events.Hub
 	dispatch  *dispatch.Dispatcher
 	desk      *approval.Desk
+	redact    *redact.Set // the sensitive values of all open generations
 	loop      *agent.Loop
 	funcs     []hostfuncs.Func
 
@@ -106,7 +108,9 @@ func New(o Options) (*System, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &System{o: o, log: o.Log, holder: snapshot.NewHolder(), started: time.Now()}
+	redactor := &redact.Set{}
+	o.Log = slog.New(redactor.Handler(o.Log.Handler()))
+	s := &System{o: o, log: o.Log, redact: redactor, holder: snapshot.NewHolder(), started: time.Now()}
 	s.holder.Expired = s.drained
 	if err := s.open(); err != nil {
 		s.Close()
@@ -259,7 +263,7 @@ func Funcs(deps std.Deps, more []hostfuncs.Func) ([]hostfuncs.Func, error) {
 }
 
 func (s *System) openLoop() error {
-	s.provision = provision.New(provision.Options{Funcs: s.funcs, OpenWasm: s.openWasm, Checks: s.checks, Log: s.log})
+	s.provision = provision.New(provision.Options{Funcs: s.funcs, OpenWasm: s.openWasm, Checks: s.checks, Redact: s.redact, Log: s.log})
 	s.onClose(s.closeGenerations)
 	s.onClose(s.provision.Close)
 	if err := s.openMetrics(); err != nil {
@@ -276,10 +280,10 @@ func (s *System) openLoop() error {
 	s.hub = events.New(s.db, s.log)
 	s.onClose(s.hub.Close)
 	s.desk = approval.New(s.db)
-	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Grants: s.db, Record: s.recorded, Log: s.log})
+	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Grants: s.db, Record: s.recorded, Redact: s.redact, Log: s.log})
 	s.onClose(s.waitForHandlers)
 	s.loop = agent.New(agent.Options{
-		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Desk: s.desk, Log: s.log,
+		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Desk: s.desk, Redact: s.redact, Log: s.log,
 	})
 	s.onClose(s.endRuns)
 	return s.loop.Recover(context.Background())

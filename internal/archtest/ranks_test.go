@@ -13,6 +13,7 @@ var ranks = map[string]int{
 	"tools.d":           0,
 
 	"runtime/tool":       1, // principal
+	"runtime/redact":     1,
 	"runtime/rooted":     1,
 	"runtime/kv":         1,
 	"runtime/store/lock": 1,

@@ -56,6 +56,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/redact"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
@@ -72,7 +73,8 @@ type Options struct {
 	Sessions session.Store
 	Runs     store.Runs
 	Hub      *events.Hub
-	Desk     Desk // asks for approvals; nil: nobody is asked
+	Desk     Desk        // asks for approvals; nil: nobody is asked
+	Redact   *redact.Set // takes secrets out of what is stored; nil: keys by their format only
 	Log      *slog.Logger
 	// Steps gives what runs the steps of a run; nil: they run where they stand and
 	// nothing is remembered.
@@ -95,6 +97,9 @@ type Loop struct {
 
 // New makes a Loop.
 func New(o Options) *Loop {
+	if o.Redact == nil {
+		o.Redact = &redact.Set{}
+	}
 	l := &Loop{o: o, active: map[string]*Running{}, closed: make(chan struct{})}
 	l.idle = sync.NewCond(&l.mu)
 	return l

@@ -141,7 +141,7 @@ func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p pre
 	r := replied{Finish: resp.Finish, Usage: resp.Usage, Cost: cost(ag.Model.Price, resp.Usage)}
 	m := resp.Message
 	m.Role = chat.Assistant
-	m.Calls = t.adopt(ag, m.Calls)
+	m.Calls = t.conceal(ag, t.adopt(ag, m.Calls))
 	if p.Final && len(m.Calls) > 0 {
 		// Nothing was offered and a budget is used up: such calls are neither run nor kept.
 		r.Refused, r.Finish, m.Calls = len(m.Calls), model.Stop, nil
@@ -160,7 +160,7 @@ func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p pre
 	t.transcript.add(stored...)
 	// A repeat of this step finds what its first attempt stored.
 	m = stored[0].Message
-	r.Message, r.Calls = stored[0].Seq, refs(ag, m.Calls)
+	r.Message, r.Calls = stored[0].Seq, refs(ag, t.revealed(m.Calls))
 	return r, t.stream.Emit(ctx, run.MessageCompleted, t.generation(), completedData{
 		Seq: r.Message, Text: m.Content, Calls: m.Calls, Finish: r.Finish,
 	})

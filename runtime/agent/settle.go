@@ -97,10 +97,15 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 
 // shown is err as the run's: with a kind, and a message fit for clients.
 func (t *turn) shown(err error) *fault.Error {
-	if known, ok := err.(*fault.Error); ok { //nolint:errorlint // one inside another keeps what is around it
+	known, ok := err.(*fault.Error) //nolint:errorlint // one inside another keeps what is around it
+	if !ok {
+		known = &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
+	}
+	message, n := t.o.Redact.Text(known.Message)
+	if n == 0 {
 		return known
 	}
-	return &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
+	return &fault.Error{Kind: known.Kind, Message: message, Detail: known.Detail, Err: known.Err}
 }
 
 // answerOpenCalls commits a result for every call of ours that has none.

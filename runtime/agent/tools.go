@@ -149,6 +149,9 @@ func (t *turn) guarding(ctx context.Context, i int, p prepared, r replied, ref c
 	if t.resumed {
 		t.recalled.Do(func() { t.loops.recall(t.transcript.all(), t.run.ID, ag.View, ag.Guardrails) })
 	}
+	if call, err = t.runnable(ag, call); err != nil {
+		return refused(call, err), "", nil
+	}
 	id := identityOf(ag.View, call)
 	if err := t.loops.refuses(id, ag.Guardrails, string(ag.Pos)); err != nil {
 		return refused(call, err), "", nil

@@ -44,7 +44,8 @@ type turn struct {
 	// model may go on calling one of these.
 	offered   map[tool.Name]struct{}
 	offeredIn int64
-	tools     []string // under way
+	tools     []string          // under way
+	whole     map[string]string // arguments, by call, of which only a part is stored
 	// working and asking count the calls at work and those that wait for an approval.
 	working, asking int
 	idle            time.Duration // for how long the turn only waited

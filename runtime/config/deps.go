@@ -14,6 +14,8 @@ type deps struct {
 	env   map[string]string   // variables of the environment, with "=value" or ""
 	named map[string]string   // "var.x" and "local.x", with the key of their value
 	asked map[Read]struct{}   // what functions read
+	// secrets are the sensitive texts that came up on the way.
+	secrets map[string]struct{}
 }
 
 func (d *deps) addFile(path string) {
@@ -52,6 +54,13 @@ func (d *deps) addAsked(r Read) {
 	d.asked[r] = struct{}{}
 }
 
+func (d *deps) addSecret(text string) {
+	if d.secrets == nil {
+		d.secrets = map[string]struct{}{}
+	}
+	d.secrets[text] = struct{}{}
+}
+
 func (d *deps) addNamed(name, key string) {
 	if d.named == nil {
 		d.named = map[string]string{}
@@ -77,6 +86,9 @@ func (d *deps) merge(o *deps) {
 	}
 	for n, k := range o.named {
 		d.addNamed(n, k)
+	}
+	for s := range o.secrets {
+		d.addSecret(s)
 	}
 }
 

@@ -152,7 +152,20 @@ func (f *frame) evalWith(expr hclsyntax.Expression, extra map[string]cty.Value) 
 	if diags.HasErrors() {
 		return v, false
 	}
+	f.remember(v)
 	return v, f.small(v, expr)
+}
+
+// remember notes the sensitive texts in a value.
+func (f *frame) remember(v cty.Value) {
+	if !v.ContainsMarked() {
+		return
+	}
+	p, err := plain(v)
+	if err != nil {
+		return
+	}
+	eachSecret(p, func(text string) { f.deps().addSecret(text) })
 }
 
 // small reports a value that is too large to be written out.
@@ -239,7 +252,8 @@ func (f *frame) host() funcs.Host {
 			in, _, err := f.read(path)
 			return err == nil && !in.Absent, err
 		},
-		Env:   f.env,
+		Env:    f.env,
+		Secret: func(text string) { f.deps().addSecret(text) },
 		Block: func() string { return f.block },
 	}
 }

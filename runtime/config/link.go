@@ -39,6 +39,7 @@ func (ld *load) link(objects []*evaluated) *Config {
 	l.policies()
 	l.cycles()
 	ld.diags = append(ld.diags, l.diags...)
+	l.cfg.Secrets = ld.metSecrets(objects)
 	ld.finish(l)
 	return l.cfg
 }

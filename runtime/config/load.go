@@ -404,24 +404,51 @@ func (ld *load) sensitive(v cty.Value) {
 	}
 	ld.mu.Lock()
 	defer ld.mu.Unlock()
-	ld.collect(p)
+	eachSecret(p, func(text string) {
+		if len(text) >= 4 {
+			ld.secrets[text] = struct{}{}
+		}
+	})
 }
 
-func (ld *load) collect(p any) {
+// eachSecret gives the sensitive texts of a plain value.
+func eachSecret(p any, do func(text string)) {
 	switch p := p.(type) {
 	case secret.Value:
-		if s := p.Open(); len(s) >= 4 {
-			ld.secrets[s] = struct{}{}
-		}
+		do(p.Open())
 	case []any:
 		for _, e := range p {
-			ld.collect(e)
+			eachSecret(e, do)
 		}
 	case map[string]any:
 		for _, e := range p {
-			ld.collect(e)
+			eachSecret(e, do)
 		}
 	}
+}
+
+// metSecrets are all sensitive texts that the load met, also those of blocks that did not
+// change since an earlier one.
+func (ld *load) metSecrets(objects []*evaluated) []secret.Value {
+	all := maps.Clone(ld.secrets)
+	for _, o := range objects {
+		maps.Copy(all, o.deps.secrets)
+	}
+	for _, u := range ld.units {
+		for _, table := range []map[string]*named{u.scope.vars, u.scope.locals} {
+			for _, n := range table {
+				maps.Copy(all, n.deps.secrets)
+			}
+		}
+	}
+	for _, k := range ld.server.Keys {
+		all[k.Secret.Open()] = struct{}{}
+	}
+	out := make([]secret.Value, 0, len(all))
+	for _, text := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, secret.New(text))
+	}
+	return out
 }
 
 // redact takes known secrets out of a message: functions quote their arguments.

@@ -198,3 +198,55 @@ func BenchmarkPolicies(b *testing.B) {
 		})
 	}
 }
+
+// TestSecretsOfALoad: every sensitive value that came up, also of blocks that the next load
+// takes from the cache.
+func TestSecretsOfALoad(t *testing.T) {
+	paths := project(t, map[string]string{
+		"agents/main.hcl": offline + `
+variable "spare" {
+  type      = string
+  default   = "of-a-variable"
+  sensitive = true
+}
+locals {
+  inner = "x ${secret_env("INNER")}"
+}
+server {
+  key "ops" {
+    secret = sensitive("of-a-server-key-0123456789")
+    role   = "admin"
+  }
+}
+`,
+		"tools.d/t.hcl": `
+tool "t" {
+  description = "x"
+  handler "native" {
+    function = "http.request"
+    config = {
+      url     = "http://127.0.0.1:1/"
+      headers = { Authorization = "Bearer ${secret_env("TOOL")}", Key = secret_file("key.txt") }
+    }
+  }
+}
+`,
+		"tools.d/key.txt": "of-a-file\n",
+	})
+	o := options(paths)
+	o.Cache, o.LookupEnv = config.NewCache(), environment("INNER=of-a-local\nTOOL=of-a-tool\n")
+	for range 3 {
+		cfg, diags := config.Load(t.Context(), config.DirSource(), o)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		var got []string
+		for _, s := range cfg.Secrets {
+			got = append(got, s.Open())
+		}
+		want := []string{"Bearer of-a-tool", "of-a-file", "of-a-local", "of-a-server-key-0123456789", "of-a-tool", "of-a-variable", "x of-a-local"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("secrets (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -3,8 +3,8 @@
 // It does not decide which calls to make or in what order (agent), does not know how a
 // handler works, and keeps no conversation.
 //
-//	name ─► arguments ─► policies ─► places ─► handler ─► JSON text ─► bound ─► one Outcome ─► record
-//	   └────────┴────────────┴──────────┴─────────┴───────────┴─────────┴─► an error is an Outcome too
+//	name ─► arguments ─► policies ─► places ─► handler ─► redact ─► JSON text ─► bound ─► one Outcome ─► record
+//	   └────────┴────────────┴──────────┴─────────┴──────────┴─────────┴─────────┴─► an error is an Outcome too
 //
 // The policies are those of the live generation, and are asked again if they changed while
 // the call waited for its place. A call whose policies ask for an approval does not run:
@@ -53,6 +53,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/policy"
 	"github.com/hermes-runtime/hermes/runtime/principal"
+	"github.com/hermes-runtime/hermes/runtime/redact"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/tool"
@@ -74,6 +75,7 @@ type Options struct {
 	Artifacts Artifacts    // where oversized results go
 	Results   Rows         // and their rows
 	Grants    Grants       // what was approved for good; nil: nothing
+	Redact    *redact.Set  // takes secrets out of results and errors; nil: keys by their format only
 	Log       *slog.Logger // nil: slog.Default()
 	// Record is told of every call once it has ended, exactly once; nil: nobody is. It is
 	// called from several goroutines, and must not wait.
@@ -94,6 +96,9 @@ type Dispatcher struct {
 func New(o Options) *Dispatcher {
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Redact == nil {
+		o.Redact = &redact.Set{}
 	}
 	if o.Grace <= 0 {
 		o.Grace = 250 * time.Millisecond
@@ -154,6 +159,8 @@ type Outcome struct {
 	Duration time.Duration // waiting included
 	// Untrusted says that the content came from outside.
 	Untrusted bool
+	// Redacted is how many secrets were taken out of what the handler answered.
+	Redacted int
 	// Result is the row of a result that was stored, nil if it was not.
 	Result *store.Result
 	// Ask is set on a call that did not run because its policies want an approval. Whoever
@@ -172,6 +179,10 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r Request) (out Outcome) {
 			out = failed(name, fault.New(fault.Internal, "the call failed inside the server"))
 		}
 		out.Duration = time.Since(start)
+		if out.Failed {
+			clean, n := d.o.Redact.JSON([]byte(out.Content))
+			out.Content, out.Redacted = string(clean), out.Redacted+n
+		}
 		d.record(&r, name, known, j, out)
 	}()
 	t, err := find(r.View, r.Call.Name)
@@ -201,7 +212,10 @@ func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool, j *j
 		out.Untrusted = ran && (t.Traits.Untrusted || tainted(call))
 		return out
 	}
+	redacted := 0
+	result.JSON, redacted = d.o.Redact.JSON(result.JSON)
 	out := d.bound(ctx, r, t, result)
+	out.Redacted = redacted
 	out.Untrusted = t.Traits.Untrusted || tainted(call) || result.Untrusted
 	return out
 }

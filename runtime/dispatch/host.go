@@ -117,7 +117,9 @@ func (h *host) Invoke(ctx context.Context, in tool.Invocation) (tool.Result, err
 	}
 	parent, begin := h.station.call.ID, time.Now()
 	if r.Watch != nil {
-		r.Watch.Started(ctx, parent, call)
+		shown := *call
+		shown.Arguments = h.d.Shown(t, call.Arguments)
+		r.Watch.Started(ctx, parent, &shown)
 	}
 	s := &station{request: r, tool: t, call: call, judgement: judgement{verb: policy.Deny}}
 	res, err := h.run(ctx, s)
@@ -203,6 +205,7 @@ func (h *host) run(ctx context.Context, s *station) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
+	res.JSON, _ = h.d.o.Redact.JSON(res.JSON)
 	text, err := jsonText(t, res.JSON)
 	if err != nil {
 		h.d.o.Log.Error("tool answered with invalid JSON", r.attrs(t.Name)...)

@@ -29,6 +29,7 @@ type Record struct {
 	Failed   bool
 	Kind     fault.Kind // if Failed
 	Bytes    int        // of the result, as the model or the calling handler gets it
+	Redacted int        // secrets taken out of what the handler answered
 	Stored   string     // handle, if the result was stored
 	Duration time.Duration
 }
@@ -40,7 +41,7 @@ func (d *Dispatcher) record(r *Request, t tool.Name, known bool, j judgement, ou
 	}
 	rec := Record{
 		Tool: t, Known: known, Call: r.Call.ID, Agent: r.Agent, Session: r.Session, Run: r.Run, Principal: r.Principal, Generation: r.Generation,
-		Verdict: j.verb, Policies: j.by, Asked: out.Ask != nil, Failed: out.Failed, Bytes: len(out.Content), Duration: out.Duration,
+		Verdict: j.verb, Policies: j.by, Asked: out.Ask != nil, Failed: out.Failed, Bytes: len(out.Content), Redacted: out.Redacted, Duration: out.Duration,
 	}
 	if out.Failed {
 		rec.Kind = out.Kind

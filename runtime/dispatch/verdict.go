@@ -151,7 +151,7 @@ func sentence(s string) string {
 
 // approved says whether a call that needs an approval has it.
 func (d *Dispatcher) approved(ctx context.Context, r *Request, t *registry.Tool, call *tool.Call, by []*policy.Policy) error {
-	ask := &Ask{Call: call, Tool: t, Policies: by, Key: keyOf(t, call, by), Arguments: Shown(t, call.Arguments)}
+	ask := &Ask{Call: call, Tool: t, Policies: by, Key: keyOf(t, call, by), Arguments: d.Shown(t, call.Arguments)}
 	if r.Approved != nil && r.Approved.Key == ask.Key || d.granted(ctx, r, ask) {
 		return nil
 	}
@@ -198,10 +198,15 @@ func digestOf(parts ...string) string {
 // Masked stands for the value of a sensitive parameter.
 const Masked = "(sensitive)"
 
-// Shown are arguments of a call as they may be shown and stored: the values of sensitive
-// parameters are masked. Arguments that cannot be read are masked as a whole, if the tool
+// Shown are arguments of a call as they may be shown and stored: without secrets, and the
+// values of sensitive parameters masked. Arguments that cannot be read are masked as a whole, if the tool
 // has such parameters.
-func Shown(t *registry.Tool, arguments json.RawMessage) json.RawMessage {
+func (d *Dispatcher) Shown(t *registry.Tool, arguments json.RawMessage) json.RawMessage {
+	clean, _ := d.o.Redact.JSON(masked(t, arguments))
+	return clean
+}
+
+func masked(t *registry.Tool, arguments json.RawMessage) json.RawMessage {
 	if len(t.Traits.Sensitive) == 0 {
 		return arguments
 	}

@@ -282,7 +282,7 @@ func TestPoliciesThatChangeWhileACallWaits(t *testing.T) {
 
 // TestSensitiveArgumentsAreMasked wherever arguments are shown.
 func TestSensitiveArgumentsAreMasked(t *testing.T) {
-	x := newTool(t, "x", citySchema, answers(`"x"`))
+	x, d := newTool(t, "x", citySchema, answers(`"x"`)), dispatcher()
 	for arguments, want := range map[string]string{
 		`{"city":"Oslo","days":1}`: `{"city":"(sensitive)","days":1}`,
 		`{"days":1}`:               `{"days":1}`,
@@ -290,11 +290,11 @@ func TestSensitiveArgumentsAreMasked(t *testing.T) {
 		`"city"`:                   `"(sensitive)"`,
 	} {
 		x.Traits.Sensitive = []string{"city"}
-		if got := string(dispatch.Shown(x, json.RawMessage(arguments))); got != want {
+		if got := string(d.Shown(x, json.RawMessage(arguments))); got != want {
 			t.Errorf("%s is shown as %s, want %s", arguments, got, want)
 		}
 		x.Traits.Sensitive = nil
-		if got := string(dispatch.Shown(x, json.RawMessage(arguments))); got != arguments {
+		if got := string(d.Shown(x, json.RawMessage(arguments))); got != arguments {
 			t.Errorf("%s without sensitive parameters is shown as %s", arguments, got)
 		}
 	}

@@ -35,6 +35,7 @@ import (
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/runtime/check"
 	"github.com/hermes-runtime/hermes/runtime/config"
+	"github.com/hermes-runtime/hermes/runtime/redact"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/tool"
@@ -52,6 +53,8 @@ type Options struct {
 	OpenWasm func(config.WasmSettings) (*wasmtools.Runtime, error)
 	Checks   *check.Cache
 	Log      *slog.Logger
+	// Redact holds the sensitive values of a generation until it is closed; nil: nothing does.
+	Redact *redact.Set
 }
 
 // Generation names what is built.
@@ -113,8 +116,12 @@ func (p *Provisioner) Close() { p.stop() }
 // and has released everything it took.
 func (p *Provisioner) Build(ctx context.Context, cfg *config.Config, g Generation) (*snapshot.Snapshot, hcl.Diagnostics) {
 	b := &build{Provisioner: p, cfg: cfg, g: g, frozen: make(map[*config.Tool]frozen, len(cfg.Tools)), counted: map[string]bool{}}
+	if b.o.Redact != nil {
+		b.releases = append(b.releases, b.o.Redact.Hold(cfg.Secrets))
+	}
 	if err := b.openWasm(); err != nil {
 		b.report(cfg.Runtime.Decl, "wasm", "Modules cannot be run", err.Error())
+		b.release()
 		return nil, b.diags
 	}
 	built := false

@@ -22,6 +22,8 @@ type Host struct {
 	Env func(function, name string) (value string, ok bool, err error)
 	// Pure are the functions that templates have.
 	Pure map[string]function.Function
+	// Secret is told of every sensitive text that a function reads; nil: nobody is.
+	Secret func(text string)
 	// Block names the block that is being evaluated, for example `tool "weather"`.
 	Block func() string
 }
@@ -38,13 +40,25 @@ func (e *Error) Error() string { return e.Detail }
 // Hosted are the functions that read files or the environment.
 func Hosted(h Host) map[string]function.Function {
 	return map[string]function.Function{
-		"env":          envFunc(h, false),
-		"secret_env":   envFunc(h, true),
-		"file":         fileFunc(h, "file", func(b []byte) (cty.Value, error) { return text(b) }),
-		"secret_file":  fileFunc(h, "secret_file", secretText),
+		"env":        envFunc(h, false),
+		"secret_env": envFunc(h, true),
+		"file":       fileFunc(h, "file", func(b []byte) (cty.Value, error) { return text(b) }),
+		"secret_file": fileFunc(h, "secret_file", func(b []byte) (cty.Value, error) {
+			v, err := secretText(b)
+			if bare, _ := v.Unmark(); err == nil {
+				h.tell(bare.AsString())
+			}
+			return v, err
+		}),
 		"filesha256":   fileFunc(h, "filesha256", func(b []byte) (cty.Value, error) { return cty.StringVal(digest(b)), nil }),
 		"fileexists":   existsFunc(h),
 		"templatefile": templateFunc(h),
+	}
+}
+
+func (h Host) tell(secret string) {
+	if h.Secret != nil {
+		h.Secret(secret)
 	}
 }
 
@@ -66,6 +80,7 @@ func envFunc(h Host, sensitive bool) function.Function {
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			v, err := lookup(h, name, args)
 			if err == nil && sensitive && !v.IsNull() {
+				h.tell(v.AsString())
 				v = v.Mark(Sensitive)
 			}
 			return v, err
