@@ -254,7 +254,7 @@ func (f *frame) host() funcs.Host {
 		},
 		Env:    f.env,
 		Secret: func(text string) { f.deps().addSecret(text) },
-		Block: func() string { return f.block },
+		Block:  func() string { return f.block },
 	}
 }
 

@@ -55,7 +55,7 @@ func TestBFCL(t *testing.T) {
 	recorder := &recording{}
 	view := bfclView(t, bfclLoad(t, tools, recorder.function()), recorder)
 	d := dispatch.New(dispatch.Options{Log: slog.New(slog.DiscardHandler)})
-	var valid, invalid, wrong int
+	var valid, invalid, wrong, told int
 	for _, c := range calls {
 		arguments, err := json.Marshal(c.Arguments)
 		if err != nil {
@@ -69,6 +69,7 @@ func TestBFCL(t *testing.T) {
 				t.Errorf("%s: an invalid call reached its handler: %s", c.ID, recorder.seen)
 				wrong++
 			}
+			told += named(t, c, o.Content)
 			continue
 		}
 		valid++
@@ -80,6 +81,7 @@ func TestBFCL(t *testing.T) {
 			t.Fatal("and more")
 		}
 	}
+	t.Logf("the errors of %d invalid calls name %d paths with their rule", invalid, told)
 	declared := 0
 	for _, b := range tools {
 		if b.params {
@@ -90,6 +92,26 @@ func TestBFCL(t *testing.T) {
 	if valid < 1000 || invalid < 50 || declared*10 < len(tools)*7 {
 		t.Errorf("too little was tried")
 	}
+}
+
+// named holds the error of an invalid call against what an independent walk finds wrong
+// with it: every path and its rule, or as many as the bound on errors lets through.
+func named(t *testing.T, c bfclCall, content string) int {
+	t.Helper()
+	found := violations("", c.Schema, c.Arguments)
+	if len(found) == 0 {
+		t.Errorf("%s: the walk finds nothing wrong; the error is %s", c.ID, content)
+	}
+	n := 0
+	for _, v := range found {
+		if strings.Contains(content, v.path+": "+v.says) {
+			n++
+		}
+	}
+	if n == 0 || n < len(found) && !strings.Contains(content, "more") {
+		t.Errorf("%s: %d of %d are told, of %v: %s", c.ID, n, len(found), found, content)
+	}
+	return n
 }
 
 func bfclCalls(t *testing.T) []bfclCall {
