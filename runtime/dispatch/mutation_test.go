@@ -194,7 +194,7 @@ func (m *mutator) wrapped() *mutant {
 	if n == "" {
 		return nil
 	}
-	return m.never(m.text(m.with(n, []any{v}))) // not read so yet
+	return m.same(m.text(m.with(n, []any{v})))
 }
 
 // unwrapped: a number or boolean for a list of them can only mean a list of one.
@@ -207,7 +207,7 @@ func (m *mutator) unwrapped() *mutant {
 	if n == "" {
 		return nil
 	}
-	return m.never(m.text(m.with(n, v.([]any)[0]))) // not read so yet
+	return m.same(m.text(m.with(n, v.([]any)[0])))
 }
 
 // textForList: "a, b" may mean two, so that no text is taken for a list of it.
@@ -282,7 +282,7 @@ func (m *mutator) argumentName() *mutant {
 	if similar != 1 {
 		return m.never(m.text(changed))
 	}
-	return m.never(m.text(changed)) // not read so yet
+	return m.same(m.text(changed))
 }
 
 func (m *mutator) twoNames() *mutant {

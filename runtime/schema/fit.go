@@ -14,6 +14,7 @@ type fitter struct {
 	depth    int  // of nested schemas, which references can make endless
 	trials   int  // readings of unions still allowed
 	costly   bool // of the schema: what is read from a string must be counted too
+	repair   bool // see repair.go
 }
 
 // A value deeper than maxFitDepth schemas, or with more than maxTrials readings of
@@ -28,10 +29,13 @@ func newFitter(defaults bool) *fitter {
 }
 
 func (f *fitter) fit(n *node, v any) any {
-	if n == nil || n.idle || f.depth > maxFitDepth {
+	if n == nil || n.idle && !f.repair || f.depth > maxFitDepth {
 		return v
 	}
 	f.depth++
+	if f.repair {
+		v = wrapped(n, unwrapped(n.types, v))
+	}
 	v = f.convert(n, v)
 	for _, part := range n.parts {
 		v = f.fit(part, v)
@@ -50,13 +54,16 @@ func (f *fitter) fit(n *node, v any) any {
 }
 
 func (f *fitter) object(n *node, m map[string]any) {
+	if f.repair {
+		n.rename(m)
+	}
 	if n.properties != nil || n.additional != nil {
 		for k, v := range m {
 			sub, ok := n.properties[k]
 			if !ok && !declares(n, k) {
 				sub = n.additional
 			}
-			if sub != nil && !sub.idle {
+			if sub != nil && (f.repair || !sub.idle) {
 				m[k] = f.fit(sub, v)
 			}
 		}
@@ -149,8 +156,7 @@ func (f *fitter) convert(n *node, v any) any {
 
 // convert reads v as one of the types wanted, if its own is not among them and
 // exactly one reading exists. The readings of a string exclude each other: a text is a
-// number, a word, a list or an object. Nothing becomes a string, and a single value
-// does not become a list.
+// number, a word, a list or an object. Nothing becomes a string; lists are for repair.go.
 func convert(want mask, v any) any {
 	if want == 0 {
 		return v

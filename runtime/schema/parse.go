@@ -17,7 +17,8 @@ import (
 // A value whose type its schema does not allow is read as one it does, where exactly
 // one reading exists: a string that is a number, true, false, or a JSON list or
 // object. Defaults are filled in where a property is left out, if they are valid
-// themselves. The result is sorted, and valid.
+// themselves. What is not valid then is read once more, see repair.go. The result is
+// sorted, and valid.
 func (s *Schema) Parse(arguments string) (json.RawMessage, error) {
 	v, err := object(arguments)
 	if err != nil {
@@ -30,7 +31,11 @@ func (s *Schema) Parse(arguments string) (json.RawMessage, error) {
 		fitted, err = s.withoutDefaults(arguments)
 	}
 	if err != nil {
-		return nil, err
+		repaired, ok := s.repaired(arguments)
+		if !ok {
+			return nil, err
+		}
+		fitted = repaired
 	}
 	return encode(fitted, len(arguments)+32), nil
 }
@@ -52,6 +57,17 @@ func (s *Schema) withoutDefaults(arguments string) (any, error) {
 	}
 	v = newFitter(false).run(s, v)
 	return v, s.check(v)
+}
+
+// repaired reads arguments that are not valid with more good will.
+func (s *Schema) repaired(arguments string) (any, bool) {
+	v, err := object(arguments)
+	if err != nil {
+		return nil, false
+	}
+	f := fitter{defaults: true, trials: maxTrials, repair: true}
+	v = f.run(s, v)
+	return v, s.check(v) == nil
 }
 
 // object decodes an argument text.
