@@ -10,6 +10,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -159,11 +160,12 @@ type Body struct {
 }
 
 // ToolJSON is err as a tool result: {"error":{"kind","message"}}, the message cut at
-// MaxToolMessage bytes on a rune border.
+// MaxToolMessage bytes on a rune border, and never empty.
 func ToolJSON(err error) json.RawMessage {
+	kind := KindOf(err).String()
 	body := struct {
 		Error Body `json:"error"`
-	}{Body{Kind: KindOf(err).String(), Message: Cut(Message(err), MaxToolMessage)}}
+	}{Body{Kind: kind, Message: cmp.Or(Cut(Message(err), MaxToolMessage), kind)}}
 	out, merr := json.Marshal(body)
 	if merr != nil {
 		return json.RawMessage(`{"error":{"kind":"internal","message":"internal error"}}`)
