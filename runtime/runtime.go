@@ -95,6 +95,7 @@ type System struct {
 	desk      *approval.Desk
 	redact    *redact.Set // the sensitive values of all open generations
 	loop      *agent.Loop
+	kept      atomic.Pointer[dispatch.Retention] // the last that was asked for
 	funcs     []hostfuncs.Func
 
 	started time.Time
@@ -280,10 +281,10 @@ func (s *System) openLoop() error {
 	s.hub = events.New(s.db, s.log)
 	s.onClose(s.hub.Close)
 	s.desk = approval.New(s.db)
-	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Grants: s.db, Record: s.recorded, Redact: s.redact, Log: s.log})
+	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Retention: s.retention, Grants: s.db, Record: s.recorded, Redact: s.redact, Log: s.log})
 	s.onClose(s.waitForHandlers)
 	s.loop = agent.New(agent.Options{
-		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Desk: s.desk, Redact: s.redact, Log: s.log,
+		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Results: s.db, Desk: s.desk, Redact: s.redact, Log: s.log,
 	})
 	s.onClose(s.endRuns)
 	return s.loop.Recover(context.Background())

@@ -19,7 +19,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/route"
 )
 
-// sweepEvery is how often expired hidden sessions are deleted.
+// sweepEvery is how often what has expired is deleted.
 const sweepEvery = 10 * time.Minute
 
 // Serve listens, serves, watches and sweeps until ctx ends; then it stops taking
@@ -90,7 +90,7 @@ func (s *System) url(addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// sweep deletes expired sessions now and then.
+// sweep deletes what has expired now and then.
 func (s *System) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -102,6 +102,9 @@ func (s *System) sweep(ctx context.Context) {
 		}
 		if _, err := s.desk.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("sweeping old approvals", "err", err)
+		}
+		if err := s.sweepResults(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("sweeping stored results", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -73,6 +73,7 @@ type Options struct {
 	Sessions session.Store
 	Runs     store.Runs
 	Hub      *events.Hub
+	Results  Results     // nil: none can be read
 	Desk     Desk        // asks for approvals; nil: nobody is asked
 	Redact   *redact.Set // takes secrets out of what is stored; nil: keys by their format only
 	Log      *slog.Logger

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/registry"
+	"github.com/hermes-runtime/hermes/runtime/result"
 	"github.com/hermes-runtime/hermes/runtime/schema"
 	"github.com/hermes-runtime/hermes/runtime/session"
 )
@@ -87,7 +88,7 @@ func (g *guard) refuses(id identity, limits config.Guardrails, pos string) error
 func over(n, limit int) bool { return limit > 0 && n >= limit }
 
 // note counts how a call ended, and gives the words with which the model is warned.
-func (g *guard) note(id identity, failed bool, result string, limits config.Guardrails) string {
+func (g *guard) note(id identity, failed bool, text string, limits config.Guardrails) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failures == nil {
@@ -102,7 +103,7 @@ func (g *guard) note(id identity, failed bool, result string, limits config.Guar
 	if !id.idempotent {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(result))
+	sum := sha256.Sum256([]byte(result.WithoutHandle(text)))
 	r := g.same[id.key]
 	if r.times == 0 || r.result != sum {
 		r = repeat{result: sum}

@@ -62,6 +62,7 @@ type world struct {
 	db      *sqlite.DB
 	hub     *events.Hub
 	holder  *snapshot.Holder
+	results *artifact.Store
 	loop    *agent.Loop
 	checks  *check.Cache
 	number  int64
@@ -102,14 +103,14 @@ func newWorldOn(t *testing.T, wrap func(*sqlite.DB) backing, steps func(string) 
 	}
 	seen := wrap(db)
 	w := &world{
-		t: t, db: db, hub: events.New(seen, log), holder: snapshot.NewHolder(), checks: check.New(check.Options{Log: log}),
+		t: t, db: db, hub: events.New(seen, log), holder: snapshot.NewHolder(), results: results, checks: check.New(check.Options{Log: log}),
 		tools: map[tool.Name]*registry.Tool{},
 		agent: config.Agent{Name: "a", Model: "m", Toolsets: []string{"*"}, Parallel: 8, ToolRefresh: "step", OnBusy: "queue", Budget: config.Budget{Iterations: 90, ToolCalls: 200}},
 		model: config.Model{Label: "m", ContextWindow: 128_000},
 	}
 	w.loop = agent.New(agent.Options{
 		Holder: w.holder, Dispatch: dispatch.New(dispatch.Options{Artifacts: results, Results: db, Log: log, Grace: time.Millisecond}),
-		Sessions: seen, Runs: seen, Hub: w.hub, Log: log, Steps: steps,
+		Sessions: seen, Runs: seen, Hub: w.hub, Results: db, Log: log, Steps: steps,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

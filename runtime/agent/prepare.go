@@ -20,13 +20,15 @@ type prepared struct {
 	Offered    string        `json:"offered"` // digest of the definitions
 	Budget     config.Budget `json:"budget"`
 	Parallel   int           `json:"parallel"`
+	// Handles says that the session has stored results, and readers of them were offered.
+	Handles bool `json:"handles,omitempty"`
 	// Final says that a budget ended: the model is called without tools, to sum up.
 	Final  bool   `json:"final"`
 	Reason string `json:"reason,omitempty"` // which budget
 }
 
 // prepare takes the generation of this iteration and decides its limits.
-func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
+func (t *turn) prepare(ctx context.Context, u used) (prepared, error) {
 	if err := t.o.Holder.AllowsAgent(t.Agent); err != nil {
 		return prepared{}, err
 	}
@@ -38,8 +40,9 @@ func (t *turn) prepare(_ context.Context, u used) (prepared, error) {
 		return prepared{}, err
 	}
 	t.offer(ag.View, h.Number)
+	handles := t.handles(ctx, ag.View)
 	p := prepared{
-		Generation: h.Number, Offered: digestOf(ag.View.Definitions()),
+		Generation: h.Number, Offered: digestOf(ag.View.DefinitionsFor(handles)), Handles: handles,
 		Budget: ag.Budget, Parallel: max(1, ag.Parallel),
 	}
 	p.Reason = ended(ag.Budget, u, time.Since(t.since()))

@@ -122,7 +122,7 @@ func (t *turn) request(ag *snapshot.Agent, p prepared) *model.Request {
 			"The %s budget of this turn is used up: no more tools can be called. Answer now with what you have, and say what is left undone.", p.Reason))
 		return req
 	}
-	req.Tools = ag.View.Definitions()
+	req.Tools = ag.View.DefinitionsFor(p.Handles)
 	if len(t.ClientTools) > 0 {
 		// A generation since the start of the turn may have brought a tool with the name of
 		// a client's: the client's was there first, and a name must be offered once.

@@ -228,12 +228,14 @@ func (c *calling) once(ctx context.Context, approved *dispatch.Ask) dispatch.Out
 		return refused(c.call, err)
 	}
 	defer c.doingTool(h, name)()
-	return c.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
+	out := c.o.Dispatch.Dispatch(stepCtx, dispatch.Request{
 		View: ag.View, Call: c.call, Agent: c.Agent, Above: c.Above, Session: c.run.Session, Run: c.run.ID,
 		Step: run.Key(c.iteration, "tool", c.ref.Index), Principal: c.principal(), Generation: h.Number, Live: c.allowed,
 		Policies: c.policies(h.Policies), ToolCalls: c.before, Iteration: c.iteration, Approved: approved, Ask: c.below(h.Number),
-		MaxChars: resultChars(ag.Model.ContextWindow), Retain: h.Retain, Watch: watch{c.turn, c.prepared.Generation},
+		MaxChars: resultChars(ag.Model.ContextWindow), Room: c.room(ag), Retain: h.Retain, Watch: watch{c.turn, c.prepared.Generation},
 	})
+	c.keeps(out)
+	return out
 }
 
 // principal is for whom the turn runs, as the live configuration has it.
@@ -242,10 +244,6 @@ func (t *turn) principal() principal.Principal {
 	defer t.mu.Unlock()
 	return t.Principal
 }
-
-// resultChars bounds one result for a model's window: 15 % of its tokens at 4
-// characters each, and 8,000 at least.
-func resultChars(window int) int { return max(8_000, window*15/100*4) }
 
 // refused is the result of a call that was not run.
 func refused(call chat.Call, err error) dispatch.Outcome {

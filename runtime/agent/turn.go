@@ -33,6 +33,7 @@ type turn struct {
 	transcript *transcript
 	loops      guard
 	recalled   sync.Once // of loops, in a resumed turn
+	results    results
 
 	mu sync.Mutex // guards below: parallel tool steps share the generation
 	// lease is the generation of the step under way; pinned that of the whole turn, for
@@ -129,7 +130,7 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 	t := &turn{
 		Loop: l, Turn: a.turn, run: r, name: "run " + r.ID + " of agent " + a.turn.Agent, owner: a.session.Owner,
 		started: a.startedAt(), steps: l.steps(r.ID), last: a.generation, resumed: a.resumed,
-		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages, r.ID),
+		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages, r.ID), results: results{took: -1},
 	}
 	defer t.stream.Close()
 	defer t.guard(func(err error) { r.outcome = Outcome{Status: run.Failed, Err: t.shown(err)} })

@@ -61,7 +61,7 @@ type Store struct {
 
 	// mu guards what is below, and every naming and removing of files and folders.
 	mu     sync.Mutex
-	puts   map[string]int  // digests that calls of Put have named and not yet given
+	puts   map[string]int  // digests that calls of Put have named and not yet given, and held ones
 	spared map[string]bool // those, and what was named since Keep began; nil: none runs
 }
 
@@ -175,6 +175,29 @@ func (s *Store) name(temp, digest string) error {
 		return fmt.Errorf("naming artifact: %w", err)
 	}
 	return nil
+}
+
+// Hold is PutBytes of content that nothing names yet: no Keep removes it before release is
+// called, once, by when the caller has noted its digest, or given it up.
+func (s *Store) Hold(ctx context.Context, b []byte) (digest string, size int64, release func(), err error) {
+	sum := sha256.Sum256(b)
+	digest = hex.EncodeToString(sum[:])
+	s.take(digest)
+	if _, size, err = s.PutBytes(ctx, b); err != nil {
+		s.given(digest)
+		return "", 0, nil, err
+	}
+	return digest, size, sync.OnceFunc(func() { s.given(digest) }), nil
+}
+
+// take says that a digest is about to be given out.
+func (s *Store) take(digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.puts[digest]++
+	if s.spared != nil {
+		s.spared[digest] = true
+	}
 }
 
 // given says that a Put is over with digest.

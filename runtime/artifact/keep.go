@@ -16,9 +16,19 @@ import (
 // not: those in digests are there in any case, and calling again removes the rest. What
 // is no artifact is left alone.
 func (s *Store) Keep(ctx context.Context, digests map[string]bool) error {
+	return s.KeepOnly(ctx, func(context.Context) (map[string]bool, error) { return digests, nil })
+}
+
+// KeepOnly is Keep of what wanted says. It is asked once what is held is known: what it
+// does not know of because it was put meanwhile stays.
+func (s *Store) KeepOnly(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
 	defer s.spare()()
+	digests, err := wanted(ctx)
+	if err != nil {
+		return err
+	}
 	outer, err := s.folders(".")
 	for _, dir := range outer {
 		inner, ierr := s.folders(dir)

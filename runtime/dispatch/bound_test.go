@@ -67,6 +67,7 @@ func TestStore(t *testing.T) {
 	}
 	want := *o.Result
 	want.ID, want.Digest, want.Created = row.ID, row.Digest, row.Created
+	want.Media = "application/json"
 	want.Owner, want.Session, want.Run, want.Call, want.Tool, want.Size = "p", "s", "r", "call_1", "x", int64(len(text))
 	if diff := cmp.Diff(want, row); diff != "" {
 		t.Error(diff)

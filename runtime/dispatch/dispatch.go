@@ -20,6 +20,17 @@
 // long the call waited for its turn. A handler that ignores the end of its time is left
 // behind, counted, and cannot change the outcome.
 //
+// # Results
+//
+// What is kept of a result is what the handler answered, byte for byte, without secrets.
+// What a model gets is bounded twice: by the limit of the call, which is the tool's own or
+// less where the model's window is small, and then by the room that the turn has left, in
+// the order in which results arrive. What does not fit is stored, cut or refused, as the tool
+// declares, and there is always room for a preview of 1,500 characters. What is no JSON, or
+// deeper than 10,000 levels, is kept too and shown as a text; so is what is no UTF-8. A call
+// that reads stored results takes its room before it runs and fits its answer into it, so
+// that it is never stored again.
+//
 // # Calls below calls
 //
 // A handler may call other tools through its [tool.Host]: those of its own view, which
@@ -47,6 +58,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -61,7 +73,8 @@ import (
 
 // Artifacts keeps the bytes of stored results; *artifact.Store is one.
 type Artifacts interface {
-	PutBytes(ctx context.Context, b []byte) (digest string, size int64, err error)
+	// Hold keeps b, and does so until release is called even if nothing names it.
+	Hold(ctx context.Context, b []byte) (digest string, size int64, release func(), err error)
 }
 
 // Rows keeps the rows of stored results; store.Results is one.
@@ -72,8 +85,10 @@ type Rows interface {
 
 // Options are what a Dispatcher needs.
 type Options struct {
-	Artifacts Artifacts    // where oversized results go
-	Results   Rows         // and their rows
+	Artifacts Artifacts // where oversized results go
+	Results   Rows      // and their rows
+	// Retention says for how long, and how much; it is asked for every one. nil: for ever.
+	Retention func() Retention
 	Grants    Grants       // what was approved for good; nil: nothing
 	Redact    *redact.Set  // takes secrets out of results and errors; nil: keys by their format only
 	Log       *slog.Logger // nil: slog.Default()
@@ -90,6 +105,7 @@ type Dispatcher struct {
 	o         Options
 	limiters  limiters
 	abandoned abandoned
+	keeping   sync.Mutex // held while room for a result is made and taken
 }
 
 // New makes a Dispatcher.
@@ -124,6 +140,7 @@ type Request struct {
 	MaxChars int
 	// Room, if set, is what the turn has left for results: it is asked with the characters
 	// that a result wants, and gives how many of them it may have, which are then taken.
+	// Less than nothing gives back. It is asked from several goroutines.
 	Room func(want int) int
 	// Above are the agents for which Agent works, outermost first: their policies hold too.
 	Above []string
@@ -195,7 +212,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, r Request) (out Outcome) {
 
 // run takes a call whose tool is known through the remaining stations. j becomes what its
 // policies said.
-func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool, j *judgement) Outcome {
+func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool, j *judgement) (out Outcome) {
 	call, err := prepare(r, t)
 	if err != nil {
 		return failed(t.Name, err)
@@ -205,19 +222,15 @@ func (d *Dispatcher) run(ctx context.Context, r *Request, t *registry.Tool, j *j
 		return refused(t.Name, err)
 	}
 	s := &station{request: r, tool: t, call: call, judgement: *j}
-	result, ran, err := d.limited(ctx, s)
+	defer unreserve(r, reserve(s), &out)
+	res, ran, err := d.limited(ctx, s)
 	*j = s.judgement
 	if err != nil {
 		out := refused(t.Name, err)
 		out.Untrusted = ran && (t.Traits.Untrusted || tainted(call))
 		return out
 	}
-	redacted := 0
-	result.JSON, redacted = d.o.Redact.JSON(result.JSON)
-	out := d.bound(ctx, r, t, result)
-	out.Redacted = redacted
-	out.Untrusted = t.Traits.Untrusted || tainted(call) || result.Untrusted
-	return out
+	return d.bound(ctx, s, res)
 }
 
 // refused is the outcome of a call that was not allowed to run, with the question that

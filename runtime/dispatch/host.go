@@ -206,10 +206,10 @@ func (h *host) run(ctx context.Context, s *station) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	res.JSON, _ = h.d.o.Redact.JSON(res.JSON)
-	text, err := jsonText(t, res.JSON)
+	text, err := jsonText(res.JSON)
 	if err != nil {
 		h.d.o.Log.Error("tool answered with invalid JSON", r.attrs(t.Name)...)
-		return tool.Result{}, err
+		return tool.Result{}, fault.New(fault.Internal, "the tool %q answered with something that is not JSON%s", t.Name, unknown(t))
 	}
 	return tool.Result{JSON: json.RawMessage(text)}, nil
 }

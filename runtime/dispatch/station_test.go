@@ -20,7 +20,7 @@ func BenchmarkStation(b *testing.B) {
 		Name: "x", Limits: tool.Limits{Concurrency: 8, Timeout: 30 * time.Second}, Bounds: tool.Bounds{MaxChars: 100000},
 		Handler: tool.HandlerFunc(func(context.Context, *tool.Call) (tool.Result, error) { return tool.Result{}, nil }),
 	}
-	r, call, ctx := &Request{}, &tool.Call{}, b.Context()
+	r, call, ctx := &Request{}, &tool.Call{MaxChars: 100000}, b.Context()
 	result := tool.Result{JSON: json.RawMessage(`{"ok":true}`)}
 	b.Run("station=limits", func(b *testing.B) {
 		b.ReportAllocs()
@@ -43,7 +43,7 @@ func BenchmarkStation(b *testing.B) {
 	b.Run("station=result", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			d.bound(ctx, r, x, result)
+			d.bound(ctx, &station{request: r, tool: x, call: call}, result)
 		}
 	})
 }

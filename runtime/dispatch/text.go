@@ -3,25 +3,25 @@ package dispatch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/hermes-runtime/hermes/runtime/fault"
-	"github.com/hermes-runtime/hermes/runtime/registry"
 )
+
+// errNotJSON says of an answer that it is no JSON, or deeper than any that is.
+var errNotJSON = errors.New("not JSON")
 
 // jsonText makes of a handler's answer what may be stored and sent: valid JSON in
 // valid UTF-8. Nothing at all means null. Bytes that are not UTF-8 and halves of
-// surrogate pairs become U+FFFD, since one of them would spoil every later request;
-// anything else that is wrong is an error of the tool.
-func jsonText(t *registry.Tool, raw []byte) ([]byte, error) {
+// surrogate pairs become U+FFFD, since one of them would spoil every later request.
+func jsonText(raw []byte) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return []byte("null"), nil
 	}
 	if !json.Valid(raw) {
-		return nil, fault.New(fault.Internal, "the tool %q answered with something that is not JSON%s", t.Name, unknown(t))
+		return nil, errNotJSON
 	}
 	if !utf8.Valid(raw) {
 		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
@@ -66,25 +66,4 @@ func escapedUnit(b []byte) (rune, bool) {
 	}
 	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
 	return rune(n), err == nil
-}
-
-// head is the beginning of s, at most n characters.
-func head(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
-}
-
-// tail is the end of s, at most n characters.
-func tail(s string, n int) string {
-	i := len(s)
-	for ; i > 0 && n > 0; n-- {
-		_, size := utf8.DecodeLastRuneInString(s[:i])
-		i -= size
-	}
-	return s[i:]
 }

@@ -104,3 +104,19 @@ func tail(s string, n int) string {
 	}
 	return s[i:]
 }
+
+// WithoutHandle is what a model was shown, less the handle in an excerpt: two excerpts of
+// the same content are then the same.
+func WithoutHandle(shown string) string {
+	const begin = `"handle":"`
+	if !strings.HasPrefix(shown, `{"truncated":`) {
+		return shown
+	}
+	from := strings.Index(shown, begin)
+	if from < 0 {
+		return shown
+	}
+	from += len(begin)
+	length := strings.IndexByte(shown[from:], '"')
+	return shown[:from] + shown[from+max(length, 0):]
+}

@@ -63,6 +63,8 @@ const (
 	// overhead are the characters of an answer beside its content, generously: handle,
 	// numbers, a note.
 	overhead = 500
+	// textRun is how much text in a row is shown as text beside bytes that are none.
+	textRun = 2000
 	// maxEcho is how much of a path an answer repeats.
 	maxEcho = 60
 )
@@ -161,6 +163,9 @@ func (r *reading) textual(page []byte, last bool) int {
 			if cut := !last && !utf8.FullRune(page[fits:]); cut && fits > 0 {
 				break // the next page begins with the whole character
 			}
+			if fits >= min(textRun, inBase64(r.room)) {
+				break
+			}
 			return r.binary(page)
 		}
 		if room -= escapedLen(c); room < 0 {
@@ -173,8 +178,20 @@ func (r *reading) textual(page []byte, last bool) int {
 	return fits
 }
 
+// inBase64 is how many bytes fit into so many characters.
+func inBase64(chars int) int { return chars / 4 * 3 }
+
+// binary answers with bytes up to where text begins again.
 func (r *reading) binary(page []byte) int {
-	page = page[:min(len(page), r.room/4*3)]
+	page = page[:min(len(page), inBase64(r.room))]
+	run := 0 // where the valid text under way began
+	for i := 0; i < len(page) && i-run < textRun; {
+		c, size := utf8.DecodeRune(page[i:])
+		if i += size; c == utf8.RuneError && size == 1 {
+			run = i
+		}
+	}
+	page = page[:run]
 	text := base64.StdEncoding.EncodeToString(page)
 	r.answer.Base64 = &text
 	return len(page)

@@ -237,6 +237,9 @@ func TestPages(t *testing.T) {
 		"binary":      string(binary),
 		"latin 1":     strings.Repeat("caf\xe9 ", 3000),
 		"cut":         strings.Repeat("x", 5000) + "\xf0\x9f",
+		"sparse":      strings.Repeat(strings.Repeat("x", 2500)+"\xff", 10) + "\xe2\x82",
+		"at an edge":  strings.Repeat(strings.Repeat("x", 620)+"\xff", 10),
+		"at another":  strings.Repeat(strings.Repeat("x", 800)+"\xff", 10),
 		"our answers": strings.Repeat(`{"next_offset":3,"text":"<<<untrusted>>>"}`, 500),
 	} {
 		for _, q := range []result.Query{{MaxChars: 0}, {MaxChars: 5000}, {MaxChars: 100_000}, {MaxChars: 5000, Limit: 777}, {MaxChars: 5000, Limit: 1500}} {
@@ -247,6 +250,15 @@ func TestPages(t *testing.T) {
 	}
 	if got := assembled(t, "a😀", result.Text, result.Query{Limit: 1}); got != "a😀" {
 		t.Errorf("byte by byte: %q", got)
+	}
+	a, err := result.Read(t.Context(), source(strings.Repeat("é", 5000), result.Text), result.Query{Offset: 1, MaxChars: 5000})
+	if err != nil || *a.Base64 != "qQ==" || *a.NextOffset != 2 {
+		t.Errorf("from within a character: %+v, %v", a, err)
+	}
+	sparse := strings.Repeat("x", 3000) + "\xff" + strings.Repeat("y", 3000)
+	a, err = result.Read(t.Context(), source(sparse, result.Binary), result.Query{MaxChars: 10_000})
+	if err != nil || *a.Text != sparse[:3000] {
+		t.Errorf("text before a byte that is none: %+v, %v", a, err)
 	}
 	long := strings.Repeat("é\"\n", 5000)
 	quoted, err := json.Marshal(map[string]any{"x": []any{1, long}})

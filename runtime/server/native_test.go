@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/server/api"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -277,7 +278,33 @@ func TestResults(t *testing.T) {
 		}
 	}
 	w.do("GET", "/api/results/"+id+"?offset=200003", "").want(t, 400)
-	w.do("GET", "/api/results/"+id+"?grep=1", "").want(t, 400)
+	w.do("GET", "/api/results/"+id+"?size=1", "").want(t, 400)
+	w.do("GET", "/api/results/"+id+"?grep=(", "").want(t, 400)
+	w.do("GET", "/api/results/"+id+"?path=$.a", "").want(t, 400)
+	type found struct {
+		Text    string
+		Matches []struct{ Text string }
+	}
+	if got := decode[found](t, w.do("GET", "/api/results/"+id+"?path=$&offset=199995&limit=9", "").want(t, 200)); got.Text != "56789" {
+		t.Errorf("path: %+v", got)
+	}
+	if got := decode[found](t, w.do("GET", "/api/results/"+id+"?grep=789$", "").want(t, 200)); len(got.Matches) != 1 {
+		t.Errorf("grep: %+v", got)
+	}
+	other := decode[struct{ Stored string }](t, w.do("POST", "/api/tools/big/call", `{}`).want(t, 200)).Stored
+	type page struct {
+		Results []store.Result
+		Next    string
+	}
+	first := decode[page](t, w.do("GET", "/api/results?limit=1", "").want(t, 200))
+	second := decode[page](t, w.do("GET", "/api/results?limit=1&before="+first.Next, "").want(t, 200))
+	if len(first.Results) != 1 || len(second.Results) != 1 || first.Results[0].ID != other || second.Results[0].ID != id || first.Results[0].Media != "application/json" || first.Results[0].Size != 200_002 {
+		t.Errorf("pages %+v, %+v", first, second)
+	}
+	w.do("DELETE", "/api/results/"+id, "").want(t, 200)
+	w.do("DELETE", "/api/results/"+id, "").want(t, 404)
+	w.do("GET", "/api/results/"+id, "").want(t, 404)
+	w.do("GET", "/api/results/"+other, "").want(t, 200)
 }
 
 func TestSessions(t *testing.T) {

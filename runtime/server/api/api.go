@@ -94,7 +94,7 @@ func Routes(o Options) []route.Route {
 		o.Guests = func() wasmtools.Stats { return wasmtools.Stats{} }
 	}
 	h := &handler{o}
-	return slices.Concat(h.healthRoutes(), h.planRoutes(), h.generationRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), h.approvalRoutes(), []route.Route{{
+	return slices.Concat(h.healthRoutes(), h.planRoutes(), h.generationRoutes(), h.declaredRoutes(), h.toolRoutes(), h.sessionRoutes(), h.runRoutes(), h.resultRoutes(), h.approvalRoutes(), []route.Route{{
 		Method: http.MethodGet, Pattern: "/api/openapi.json", Access: route.User, Handle: h.openapi,
 		Doc: route.Doc{Summary: "Describes this API."},
 	}})

@@ -45,10 +45,6 @@ func (h *handler) runRoutes() []route.Route {
 			Method: http.MethodPost, Pattern: "/api/runs/{id}/cancel", Access: route.User, Row: "id", Handle: h.cancelRun,
 			Doc: route.Doc{Summary: "Cancels a run and gives its row.", Body: cancelBody{}, Answer: store.Run{}},
 		},
-		{
-			Method: http.MethodGet, Pattern: "/api/results/{id}", Access: route.User, Row: "id", Handle: h.getResult,
-			Doc: route.Doc{Summary: "Gives bytes of a stored result.", Query: resultParams},
-		},
 	}
 }
 
