@@ -138,6 +138,8 @@ type Tool struct {
 type Native struct {
 	Function string
 	Config   hostfuncs.Values
+	// ReadsResults is what the function says of itself.
+	ReadsResults bool
 
 	types map[string]hostfuncs.AttrType
 }

@@ -58,15 +58,15 @@ func (b *build) freeze(t *config.Tool, h *handler) (*registry.Tool, error) {
 		Name: t.Name, Toolset: t.Toolset, Description: t.Description.Static, Late: t.Description.Late,
 		Schema: t.Schema, ParamText: t.ParamText, Traits: t.Traits, Limits: t.Limits, Bounds: t.Bounds, Checks: t.Checks,
 		Handler: h.Handler, Kind: kindOf(t), Source: b.sourceOf(t), SourcePos: b.sourcePos(t), Emoji: t.Emoji, Pos: string(t.Pos),
-		Overrides: string(t.Overrides), Digest: t.Digest, Capabilities: t.Capabilities(), Health: h.health, Offer: b.offer(t),
+		Overrides: string(t.Overrides), Digest: t.Digest, Capabilities: t.Capabilities(), Health: h.health, Offer: offer(t),
 	}).Freeze()
 	b.frozen[t] = frozen{built, h}
 	return built, err
 }
 
 // offer says when the tool is offered, as its function wants it.
-func (b *build) offer(t *config.Tool) registry.Offer {
-	if t.Native != nil && b.funcs[t.Native.Function].ReadsResults {
+func offer(t *config.Tool) registry.Offer {
+	if t.Native != nil && t.Native.ReadsResults {
 		return registry.OfferHandles
 	}
 	return ""
