@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,8 +61,36 @@ type toolView struct {
 	Overrides  string `json:"overrides,omitempty"`
 	Summary    string `json:"description"`
 	// Capabilities are what a call may do to the world; the list of tools leaves them out.
-	Capabilities []string        `json:"capabilities,omitempty"`
-	Definition   json.RawMessage `json:"definition,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty"`
+	// Definition is the declared one; Sent is what becomes of it for each agent.
+	Definition json.RawMessage `json:"definition,omitempty"`
+	Sent       []sentTool      `json:"sent,omitempty"`
+}
+
+// sentTool is a tool as the model of one agent is sent it.
+type sentTool struct {
+	Agent      string          `json:"agent"`
+	Model      string          `json:"model"`
+	Changes    []string        `json:"changes,omitempty"`    // of the declared definition
+	Refused    string          `json:"refused,omitempty"`    // why it is not sent at all
+	Definition json.RawMessage `json:"definition,omitempty"` // as it is sent
+}
+
+// sent is what becomes of a tool for every agent that is given it.
+func (d *described) sent(name tool.Name) []sentTool {
+	var out []sentTool
+	for _, agent := range slices.Sorted(maps.Keys(d.views)) {
+		def, changes, barred, ok := d.views[agent].Sent(name)
+		if !ok {
+			continue
+		}
+		s := sentTool{Agent: agent, Model: d.cfg.Agents[agent].Model, Changes: changes, Refused: barred}
+		if barred == "" {
+			s.Definition = def.JSON
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 func viewTool(t *registry.Tool) toolView {
@@ -109,7 +140,7 @@ func (a *app) showTool(ctx context.Context, name string) error {
 		return err
 	}
 	v := viewTool(t)
-	v.Definition, v.Capabilities = def.JSON, t.Capabilities
+	v.Definition, v.Capabilities, v.Sent = def.JSON, t.Capabilities, d.sent(t.Name)
 	if a.json {
 		return a.printJSON(v)
 	}
@@ -146,7 +177,35 @@ func (a *app) printTool(v toolView) error {
 		return fmt.Errorf("formatting definition: %w", err)
 	}
 	a.say("\n%s", pretty.String())
+	return a.printSent(v)
+}
+
+// printSent prints what agents' models are sent, where it is not what is declared.
+func (a *app) printSent(v toolView) error {
+	for _, s := range v.Sent {
+		who := fmt.Sprintf("agent %s, model %s:", s.Agent, s.Model)
+		switch {
+		case s.Refused != "":
+			a.say("\n%s not sent, since %s", who, s.Refused)
+		case string(s.Definition) == string(v.Definition):
+			a.say("\n%s sent as declared", who)
+		default:
+			a.say("\n%s sent so%s", who, withColon(strings.Join(s.Changes, "; ")))
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, s.Definition, "", "  "); err != nil {
+				return fmt.Errorf("formatting definition: %w", err)
+			}
+			a.say("%s", pretty.String())
+		}
+	}
 	return nil
+}
+
+func withColon(text string) string {
+	if text == "" {
+		return ", with the texts made for the agent"
+	}
+	return ": " + text
 }
 
 // capabilityRows say what a call may do to the world, a line each.

@@ -43,6 +43,8 @@ var ranks = map[string]int{
 	"runtime/session": 3,
 	"runtime/run":     3,
 
+	"runtime/model/lower": 3,
+
 	"runtime/store":               4, // embeds session.Store
 	"runtime/config":              4,
 	"runtime/registry":            4,
@@ -64,7 +66,7 @@ var ranks = map[string]int{
 	"runtime/store/storetest": 5,
 	"hostfuncs/result":        5, // reads rows of store
 
-	"runtime/approval":        5,
+	"runtime/approval": 5,
 
 	"runtime/agent":     6,
 	"runtime/provision": 6,

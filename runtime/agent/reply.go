@@ -127,7 +127,7 @@ func (t *turn) request(ag *snapshot.Agent, p prepared) *model.Request {
 		// A generation since the start of the turn may have brought a tool with the name of
 		// a client's: the client's was there first, and a name must be offered once.
 		req.Tools = slices.DeleteFunc(slices.Clone(req.Tools), func(d chat.Definition) bool { return t.isClients(d.Name) })
-		req.Tools = append(req.Tools, t.ClientTools...)
+		req.Tools = append(req.Tools, lowered(ag, t.ClientTools)...)
 		slices.SortStableFunc(req.Tools, func(a, b chat.Definition) int { return strings.Compare(a.Name, b.Name) })
 	}
 	if t.transcript.calledThisTurn() {
@@ -135,6 +135,22 @@ func (t *turn) request(ag *snapshot.Agent, p prepared) *model.Request {
 		req.ToolChoice = nil
 	}
 	return req
+}
+
+// lowered are the client's tools as the model's provider takes them. One of which no form
+// can be sent was refused at the start; it is left out if only this generation cannot.
+func lowered(ag *snapshot.Agent, tools []chat.Definition) []chat.Definition {
+	l, ok := ag.Model.Provider.(model.Lowerer)
+	if !ok {
+		return tools
+	}
+	out := make([]chat.Definition, 0, len(tools))
+	for _, d := range tools {
+		if sent, _, err := l.Lower(d); err == nil {
+			out = append(out, sent)
+		}
+	}
+	return out
 }
 
 func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p prepared, resp *model.Response) (replied, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/run"
@@ -120,6 +121,11 @@ func checkInput(t Turn, ag *snapshot.Agent) error {
 			return fault.New(fault.Invalid, "tool %q is there twice among the client's: give each its own name", d.Name)
 		}
 		seen[d.Name] = true
+		if l, ok := ag.Model.Provider.(model.Lowerer); ok {
+			if _, _, err := l.Lower(d); err != nil {
+				return fault.New(fault.Invalid, "tool %q cannot be sent to the model: %s", d.Name, fault.Message(err))
+			}
+		}
 	}
 	return nil
 }

@@ -324,14 +324,17 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 	out := make(map[string]*snapshot.Agent, len(b.cfg.Agents))
 	for _, name := range slices.Sorted(maps.Keys(b.cfg.Agents)) {
 		a := b.cfg.Agents[name]
+		wire, rewrite := b.wire(a)
 		view, err := reg.ViewAfter(b.views[name], registry.ViewSpec{
 			Agent: name, Pos: string(a.Pos), Toolsets: a.Toolsets, Tools: a.Tools,
 			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a), At: places(b.cfg.Paths.Project, a.Decl),
+			Lower: rewrite, Wire: wire,
 		})
 		if err != nil {
 			b.reportView(a, err)
 			continue
 		}
+		b.reportQuarantined(a, view)
 		out[name] = &snapshot.Agent{Agent: a, View: view, Model: models[a.Model]}
 	}
 	return out

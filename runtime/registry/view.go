@@ -43,6 +43,16 @@ type ViewSpec struct {
 	Vars map[string]any
 	// At says where the attributes above stand; nil: not known.
 	At Places
+	// Lower rewrites definitions into what the agent's model takes; nil: as they are. Wire
+	// names what it does: views of equal Wire lower alike.
+	Lower func(chat.Definition) (chat.Definition, []string, error)
+	Wire  string
+}
+
+// Quarantine is a tool that no form of can be sent to the agent's model: it is not offered.
+type Quarantine struct {
+	Tool   tool.Name
+	Reason string
 }
 
 // DescriptionError is a late description that does not evaluate for an agent.
@@ -73,7 +83,11 @@ type View struct {
 // member is one tool of a view with the ways it came in.
 type member struct {
 	tool *Tool
-	def  chat.Definition
+	def  chat.Definition // as it is sent
+	// changes are those of the declared definition, in words; barred is why it cannot be
+	// sent at all.
+	changes []string
+	barred  string
 	// ways are alternatives: the tool is offered if all checks of one of them pass.
 	ways []way
 }
@@ -131,11 +145,12 @@ func (r *Registry) ViewAfter(before *View, spec ViewSpec) (*View, error) {
 		if was == t {
 			continue
 		}
-		def, err := t.define(scope)
+		next, err := v.made(t, scope)
 		if err != nil {
-			return v, &DescriptionError{Tool: t.Name, Err: err}
+			return v, err
 		}
-		m.tool, m.def = t, def
+		next.ways = m.ways
+		*m = next
 		probes = probes || len(was.Checks) > 0 || len(t.Checks) > 0
 	}
 	if probes {
@@ -147,7 +162,7 @@ func (r *Registry) ViewAfter(before *View, spec ViewSpec) (*View, error) {
 // same says that the agent is given and denied the same, wherever that is declared.
 func (s ViewSpec) same(o ViewSpec) bool {
 	return s.Agent == o.Agent && slices.Equal(s.Toolsets, o.Toolsets) && slices.Equal(s.Tools, o.Tools) &&
-		slices.Equal(s.DisabledToolsets, o.DisabledToolsets) && slices.Equal(s.DisabledTools, o.DisabledTools) && reflect.DeepEqual(s.Vars, o.Vars)
+		slices.Equal(s.DisabledToolsets, o.DisabledToolsets) && slices.Equal(s.DisabledTools, o.DisabledTools) && s.Wire == o.Wire && reflect.DeepEqual(s.Vars, o.Vars)
 }
 
 // readsAs says that the same tools read stored results.
@@ -170,16 +185,59 @@ func (v *View) fill(given map[tool.Name][]way) error {
 	v.members = make([]member, 0, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		t := v.registry.tools[name]
-		def, err := t.define(scope)
+		m, err := v.made(t, scope)
 		if err != nil {
-			return &DescriptionError{Tool: name, Err: err}
+			return err
 		}
+		m.ways = given[name]
 		v.position[name] = len(v.members)
-		v.members = append(v.members, member{tool: t, def: def, ways: given[name]})
+		v.members = append(v.members, m)
 		v.readers = v.readers || t.Offer == OfferHandles
 	}
 	v.probes = v.distinctChecks()
 	return nil
+}
+
+// made is a tool with the definition that the agent's model is sent.
+func (v *View) made(t *Tool, scope *late.Scope) (member, error) {
+	def, err := t.define(scope)
+	if err != nil {
+		return member{}, &DescriptionError{Tool: t.Name, Err: err}
+	}
+	m := member{tool: t, def: def}
+	if v.spec.Lower == nil {
+		return m, nil
+	}
+	sent, changes, err := v.spec.Lower(def)
+	if err != nil {
+		m.barred = fault.Message(err)
+		return m, nil
+	}
+	m.def, m.changes = sent, changes
+	return m, nil
+}
+
+// Quarantined are the tools that cannot be sent to the agent's model.
+func (v *View) Quarantined() []Quarantine {
+	var out []Quarantine
+	for i := range v.members {
+		if v.members[i].barred != "" {
+			out = append(out, Quarantine{v.members[i].tool.Name, v.members[i].barred})
+		}
+	}
+	return out
+}
+
+// Sent is the definition of a tool as the agent's model is sent it, and what that changes
+// of the declared one; barred is why it is not sent at all. ok is false for a tool that the
+// agent is not given.
+func (v *View) Sent(name tool.Name) (def chat.Definition, changes []string, barred string, ok bool) {
+	i, ok := v.position[name]
+	if !ok {
+		return chat.Definition{}, nil, "", false
+	}
+	m := &v.members[i]
+	return m.def, m.changes, m.barred, true
 }
 
 // distinctChecks lists every check that decides about this view, once.
@@ -290,9 +348,11 @@ func (v *View) Readers() []tool.Name {
 // All are the definitions of all tools the agent is given, sorted by name, whatever
 // their checks say. Nothing is probed.
 func (v *View) All() []chat.Definition {
-	defs := make([]chat.Definition, len(v.members))
+	defs := make([]chat.Definition, 0, len(v.members))
 	for i := range v.members {
-		defs[i] = v.members[i].def
+		if v.members[i].barred == "" {
+			defs = append(defs, v.members[i].def)
+		}
 	}
 	return defs
 }
@@ -308,6 +368,9 @@ func (v *View) render(handles bool) []chat.Definition {
 }
 
 func (v *View) available(m *member) bool {
+	if m.barred != "" {
+		return false
+	}
 	if !v.pass(m.tool.Checks) {
 		return false
 	}

@@ -16,7 +16,7 @@ import (
 // Reason is one rule that decided whether a tool is offered.
 type Reason struct {
 	// Rule is toolset | tool | results | exclude | disabled_toolset | disabled_tool | override |
-	// check | health | policy | enabled | removed | withheld | pending | unknown.
+	// check | health | policy | quarantine | enabled | removed | withheld | pending | unknown.
 	Rule string `json:"rule"`
 	// Offers says whether the rule speaks for the tool.
 	Offers bool   `json:"offers"`
@@ -65,12 +65,22 @@ func (v *View) Why(name tool.Name) Explanation {
 	given := v.whyGiven(t)
 	denied := v.whyDenied(t)
 	checks, pass := v.whyChecks(t)
-	e.Reasons = slices.Concat(given, v.whyExcluded(t), denied, whyOverride(t), checks, whyHealth(t))
+	barred := v.whyBarred(t)
+	e.Reasons = slices.Concat(given, v.whyExcluded(t), denied, whyOverride(t), checks, barred, whyHealth(t))
 	if len(given) == 0 {
 		e.Reasons = append([]Reason{v.notGiven(t)}, e.Reasons...)
 	}
-	e.Offered = len(given) > 0 && len(denied) == 0 && pass
+	e.Offered = len(given) > 0 && len(denied) == 0 && pass && len(barred) == 0
 	return e
+}
+
+// whyBarred says why no form of the tool can be sent to the agent's model.
+func (v *View) whyBarred(t *Tool) []Reason {
+	_, _, barred, ok := v.Sent(t.Name)
+	if !ok || barred == "" {
+		return nil
+	}
+	return []Reason{{Rule: "quarantine", Detail: "its definition cannot be sent to the agent's model: " + barred, Pos: t.Pos}}
 }
 
 // whyAbsent says why there is no such tool.

@@ -188,7 +188,7 @@ func (x *exchange) addTools(fields map[string]json.RawMessage) {
 func (x *exchange) addLimits(fields map[string]json.RawMessage) error {
 	s := x.provider.settings
 	values := map[string]any{"model": s.model}
-	if limit := lower(s.maxOutput, x.request.MaxOutput); limit > 0 && !s.extraLimit() {
+	if limit := lowerTo(s.maxOutput, x.request.MaxOutput); limit > 0 && !s.extraLimit() {
 		values[s.limitField] = limit
 	}
 	if t := firstOf(x.request.Temperature, s.temperature); t != nil {
@@ -218,7 +218,7 @@ func (s *settings) extraLimit() bool {
 }
 
 // lower is the smaller of two limits, of which 0 is none.
-func lower(a, b int) int {
+func lowerTo(a, b int) int {
 	if a <= 0 || b <= 0 {
 		return max(a, b, 0)
 	}

@@ -42,7 +42,10 @@ import (
 
 	goopenai "github.com/sashabaranov/go-openai"
 
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/lower"
 )
 
 // Provider is one model behind one base URL.
@@ -55,6 +58,7 @@ type Provider struct {
 
 var (
 	_ model.Provider = (*Provider)(nil)
+	_ model.Lowerer  = (*Provider)(nil)
 	_ io.Closer      = (*Provider)(nil)
 )
 
@@ -70,6 +74,11 @@ func New(o Options) (*Provider, error) {
 	}, nil
 }
 
+// Lower implements [model.Lowerer].
+func (p *Provider) Lower(d chat.Definition) (chat.Definition, []string, error) {
+	return lower.Definition(d, lower.OpenAI())
+}
+
 // Close closes idle connections. Calls in flight go on.
 func (p *Provider) Close() error {
 	p.client.CloseIdleConnections()
@@ -82,6 +91,11 @@ func (p *Provider) Stream(
 ) (*model.Response, error) {
 	if ctx.Err() != nil {
 		return nil, model.Interrupted(ctx)
+	}
+	names := namingOf(req.Tools)
+	req, err := names.request(req)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "a tool has no name that can be sent")
 	}
 	messages, err := encodeMessages(req)
 	if err != nil {
@@ -103,7 +117,7 @@ func (p *Provider) Stream(
 	if err != nil {
 		return nil, p.failure(watch, err)
 	}
-	return resp, nil
+	return names.response(resp), nil
 }
 
 // receive feeds the chunks to the answer and its pieces to emit, until the stream

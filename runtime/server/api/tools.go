@@ -77,6 +77,15 @@ func (h *handler) listTools(w http.ResponseWriter, r *http.Request) error {
 	return route.WriteJSON(w, http.StatusOK, out)
 }
 
+// sentTool is a tool as the model of one agent is sent it.
+type sentTool struct {
+	Agent      string          `json:"agent"`
+	Model      string          `json:"model"`
+	Changes    []string        `json:"changes,omitempty"`    // of the declared definition, in words
+	Refused    string          `json:"refused,omitempty"`    // why it is not sent at all
+	Definition json.RawMessage `json:"definition,omitempty"` // as it is sent
+}
+
 type toolDetail struct {
 	toolRow
 	Schema      json.RawMessage `json:"schema"`
@@ -96,6 +105,8 @@ type toolDetail struct {
 	Capabilities []string `json:"capabilities"`
 	LateText     bool     `json:"late_description"` // the description differs by agent
 	LateParams   []string `json:"late_params,omitempty"`
+	// Sent is what becomes of the definition for the model of each agent.
+	Sent []sentTool `json:"sent"`
 }
 
 type checkRow struct {
@@ -120,6 +131,15 @@ func (h *handler) getTool(w http.ResponseWriter, r *http.Request) error {
 		MaxChars: t.Bounds.MaxChars, Overflow: t.Bounds.Overflow, Preview: t.Bounds.Preview,
 		Checks: []checkRow{}, Agents: list(holders(lease.Snapshot, p, name)), LateText: t.Late != nil,
 		Capabilities: list(t.Capabilities),
+	}
+	for _, agent := range d.Agents {
+		def, changes, barred, ok := lease.Agents[agent].View.Sent(name)
+		if ok && barred != "" {
+			def.JSON = nil
+		}
+		if ok {
+			d.Sent = append(d.Sent, sentTool{agent, lease.Agents[agent].Model.Label, changes, barred, def.JSON})
+		}
 	}
 	if t.Limits.Rate.Calls > 0 {
 		d.RateCalls, d.RatePer = t.Limits.Rate.Calls, t.Limits.Rate.Per.String()

@@ -1,0 +1,147 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/model"
+)
+
+// toolNameRE is what OpenAI takes as the name of a function.
+var toolNameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`) //nolint:gochecknoglobals // immutable
+
+// naming gives the tools of one request names that the wire takes, and takes that back. A
+// nil naming changes nothing.
+type naming struct {
+	sent  map[string]string // by the name of the tool
+	meant map[string]string // by the name as sent
+}
+
+// namingOf names the tools of a request; nil if all names are fine. It depends on the names
+// alone, so that they are sent the same in every request.
+func namingOf(tools []chat.Definition) *naming {
+	n := &naming{sent: map[string]string{}, meant: map[string]string{}}
+	for _, d := range tools {
+		if toolNameRE.MatchString(d.Name) {
+			n.meant[d.Name] = d.Name
+		}
+	}
+	if len(n.meant) == len(tools) {
+		return nil
+	}
+	for _, d := range tools {
+		if toolNameRE.MatchString(d.Name) {
+			continue
+		}
+		// The digest of the whole name tells apart what is equal once it is cut and cleaned.
+		sum := sha256.Sum256([]byte(d.Name))
+		const most = 64 - 1 - 16
+		name := notNameRE.ReplaceAllString(d.Name, "_")
+		name = name[:min(len(name), most)] + "_" + hex.EncodeToString(sum[:8])
+		n.sent[d.Name], n.meant[name] = name, d.Name
+	}
+	return n
+}
+
+// out is the name of a tool as it is sent.
+func (n *naming) out(name string) string {
+	if n != nil {
+		if sent, ok := n.sent[name]; ok {
+			return sent
+		}
+	}
+	return name
+}
+
+// back is the tool that a name of the provider means; one that was not sent stays.
+func (n *naming) back(name string) string {
+	if n != nil {
+		if meant, ok := n.meant[name]; ok {
+			return meant
+		}
+	}
+	return name
+}
+
+// request is req with the names that are sent: of tools, of the choice, and of calls and
+// results of before.
+func (n *naming) request(req *model.Request) (*model.Request, error) {
+	if n == nil {
+		return req, nil
+	}
+	out := *req
+	out.Tools = make([]chat.Definition, len(req.Tools))
+	for i, d := range req.Tools {
+		renamed, err := n.definition(d)
+		if err != nil {
+			return nil, err
+		}
+		out.Tools[i] = renamed
+	}
+	out.Messages = make([]chat.Message, len(req.Messages))
+	for i, m := range req.Messages {
+		if m.Role == chat.Tool {
+			m.Name = n.out(m.Name)
+		}
+		calls := make([]chat.Call, len(m.Calls))
+		for j, c := range m.Calls {
+			c.Name = n.out(c.Name)
+			calls[j] = c
+		}
+		m.Calls = calls
+		out.Messages[i] = m
+	}
+	var choice struct {
+		Type     string          `json:"type"`
+		Function json.RawMessage `json:"function"`
+	}
+	var function struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(req.ToolChoice, &choice) == nil && json.Unmarshal(choice.Function, &function) == nil && function.Name != "" {
+		encoded, err := json.Marshal(map[string]any{"type": "function", "function": map[string]string{"name": n.out(function.Name)}})
+		if err != nil {
+			return nil, fmt.Errorf("encoding tool choice: %w", err)
+		}
+		out.ToolChoice = encoded
+	}
+	return &out, nil
+}
+
+func (n *naming) definition(d chat.Definition) (chat.Definition, error) {
+	name := n.out(d.Name)
+	if name == d.Name {
+		return d, nil
+	}
+	var whole, function map[string]json.RawMessage
+	if err := json.Unmarshal(d.JSON, &whole); err != nil {
+		return d, fmt.Errorf("decoding definition of %q: %w", d.Name, err)
+	}
+	if err := json.Unmarshal(whole["function"], &function); err != nil {
+		return d, fmt.Errorf("decoding definition of %q: %w", d.Name, err)
+	}
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		return d, fmt.Errorf("encoding name of %q: %w", d.Name, err)
+	}
+	function["name"] = quoted
+	if whole["function"], err = json.Marshal(function); err != nil {
+		return d, fmt.Errorf("encoding definition of %q: %w", d.Name, err)
+	}
+	encoded, err := json.Marshal(whole)
+	return chat.Definition{Name: name, JSON: encoded}, err
+}
+
+// response takes the names of an answer back.
+func (n *naming) response(r *model.Response) *model.Response {
+	if n != nil {
+		for i := range r.Message.Calls {
+			r.Message.Calls[i].Name = n.back(r.Message.Calls[i].Name)
+		}
+	}
+	return r
+}

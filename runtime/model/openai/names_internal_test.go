@@ -1,0 +1,76 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/model"
+)
+
+// TestNamesAreReversible: whatever tools are called, each has a name of its own that the
+// wire takes, the same in every request, and answers mean what was sent.
+func TestNamesAreReversible(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var tools []chat.Definition
+		seen := map[string]bool{}
+		for range 1 + rnd.IntN(30) {
+			name := strings.Repeat([]string{"a", "a.b", "å", "x y", "_", "long_name/"}[rnd.IntN(6)], 1+rnd.IntN(12)) + fmt.Sprint(rnd.IntN(3))
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			tools = append(tools, chat.Definition{Name: name, JSON: json.RawMessage(fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":{}}}`, name))})
+		}
+		n := namingOf(tools)
+		sent := map[string]bool{}
+		for _, d := range tools {
+			out := n.out(d.Name)
+			if !toolNameRE.MatchString(out) || sent[out] || n.back(out) != d.Name {
+				t.Fatalf("%q is sent as %q, which means %q", d.Name, out, n.back(out))
+			}
+			sent[out] = true
+			if alone := namingOf([]chat.Definition{d}); alone.out(d.Name) != out {
+				t.Fatalf("%q is sent as %q and alone as %q", d.Name, out, alone.out(d.Name))
+			}
+		}
+		if n.back("never_sent") != "never_sent" {
+			t.Fatal("a name that was not sent is changed")
+		}
+	}
+	if namingOf([]chat.Definition{{Name: "fine"}}) != nil {
+		t.Error("names that are fine are changed")
+	}
+}
+
+func TestNamesOfARequest(t *testing.T) {
+	req := &model.Request{
+		Tools:      []chat.Definition{{Name: "a.b", JSON: json.RawMessage(`{"type":"function","function":{"description":"d","name":"a.b","parameters":{"type":"object"}}}`)}, {Name: "fine", JSON: json.RawMessage(`{}`)}},
+		Messages:   []chat.Message{{Role: chat.Assistant, Calls: []chat.Call{{ID: "1", Name: "a.b"}, {ID: "2", Name: "gone.by"}}}, {Role: chat.Tool, CallID: "1", Name: "a.b"}},
+		ToolChoice: json.RawMessage(`{"type":"function","function":{"name":"a.b"}}`),
+	}
+	n := namingOf(req.Tools)
+	out, err := n.request(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := n.out("a.b")
+	for what, got := range map[string]string{
+		"tool": out.Tools[0].Name, "call": out.Messages[0].Calls[0].Name, "result": out.Messages[1].Name,
+	} {
+		if got != name {
+			t.Errorf("%s: %s, want %s", what, got, name)
+		}
+	}
+	if !strings.Contains(string(out.Tools[0].JSON), `"name":"`+name+`"`) || !strings.Contains(string(out.ToolChoice), name) || req.Messages[0].Calls[0].Name != "a.b" || out.Tools[1].Name != "fine" {
+		t.Errorf("%s %s", out.Tools[0].JSON, out.ToolChoice)
+	}
+	back := n.response(&model.Response{Message: chat.Message{Calls: []chat.Call{{Name: name}, {Name: "other"}}}})
+	if back.Message.Calls[0].Name != "a.b" || back.Message.Calls[1].Name != "other" {
+		t.Errorf("%+v", back.Message.Calls)
+	}
+}
