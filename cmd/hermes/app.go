@@ -20,7 +20,9 @@ type app struct {
 	stderr io.Writer
 	flags
 
-	lines <-chan string // of stdin, once something asked for one
+	lines    <-chan string // of stdin, once something asked for one
+	session  string        // of the last turn
+	chatting bool          // turns follow each other in one conversation
 }
 
 // flags are the global ones.
@@ -108,7 +110,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
 	a.globals(root)
-	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.sessionsCommand(), a.approvalsCommand())
+	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.chatCommand(), a.sessionsCommand(), a.approvalsCommand())
 	group(root, "Declare:", a.validateCommand(), a.fmtCommand(), a.agentsCommand(), a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand())
 	group(root, "Operate:", a.statusCommand(), a.planCommand(), a.applyCommand(), a.reloadCommand(), a.generationsCommand(), a.whyCommand())
 	root.AddCommand(a.versionCommand(), a.docsCommand())

@@ -76,18 +76,35 @@ func someText(text string) (string, error) {
 }
 
 func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
-	c, ok, err := a.running()
+	turn, done, err := a.turns(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
+	return turn(ctx, name, text, sessionID)
+}
+
+// turns gives what runs one turn, on the server or in this process; done ends it.
+func (a *app) turns(ctx context.Context) (turn func(ctx context.Context, name, text, sessionID string) error, done func(), err error) {
+	c, ok, err := a.running()
+	if err != nil {
+		return nil, nil, err
+	}
 	if ok {
-		return a.follow(ctx, c.runEvents(ctx, name, text, sessionID), remoteApprovals{c})
+		return func(ctx context.Context, name, text, sessionID string) error {
+			return a.follow(ctx, c.runEvents(ctx, name, text, sessionID), remoteApprovals{c})
+		}, func() {}, nil
 	}
 	sys, err := a.open(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer sys.Close()
+	return func(ctx context.Context, name, text, sessionID string) error {
+		return a.turnHere(ctx, sys, name, text, sessionID)
+	}, sys.Close, nil
+}
+
+func (a *app) turnHere(ctx context.Context, sys *runtime.System, name, text, sessionID string) error {
 	a.noteCompiling(sys, name)
 	r, err := sys.Loop().Start(ctx, agent.Turn{
 		Agent: name, Principal: principal.Local(), Session: sessionID,
@@ -259,7 +276,7 @@ func (a *app) follow(ctx context.Context, events iter.Seq2[run.Event, error], of
 			}
 		}
 		if e.Type.Terminal() {
-			if terminal(a.stderr) {
+			if a.session = e.Session; terminal(a.stderr) && !a.chatting {
 				a.note("%s", a.paint(dim, "go on with: --session "+e.Session))
 			}
 			return a.ended(e.Type, d, reply, live)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"testing"
 	"unicode/utf8"
@@ -66,7 +65,7 @@ func FuzzCall(f *testing.F) {
 		x.Traits.Sensitive, x.Traits.SerializeBy = []string{"city"}, []string{"city", "days"}
 		seen := 0
 		d := dispatch.New(dispatch.Options{
-			Artifacts: artifacts, Results: &rows{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Record: func(dispatch.Record) { seen++ },
+			Artifacts: artifacts, Results: &rows{}, Log: slog.New(slog.DiscardHandler), Record: func(dispatch.Record) { seen++ },
 		})
 		r := request(viewOf(t, x, y, closed), name, arguments)
 		r.MaxChars = 3000

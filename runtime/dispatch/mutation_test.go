@@ -19,7 +19,6 @@ import (
 // mutant is a call that was changed by one rule, and what the oracle says of it. The oracle
 // knows the call as it was and the rule, and nothing of how arguments are read.
 type mutant struct {
-	rule string
 	name string // of the tool, as written
 	text string // of the arguments
 	// want is what the handler must get; nil: the call must not run.

@@ -155,13 +155,13 @@ func (d *Dispatcher) approved(ctx context.Context, r *Request, t *registry.Tool,
 	if r.Approved != nil && r.Approved.Key == ask.Key || d.granted(ctx, r, ask) {
 		return nil
 	}
-	reasons := ""
+	var reasons strings.Builder
 	for _, p := range by {
 		if p.Reason != "" {
-			reasons += " " + sentence(p.Reason)
+			reasons.WriteString(" " + sentence(p.Reason))
 		}
 	}
-	return &asked{fault.New(fault.Denied, "%s wants an approval for this call, and there is nobody to ask: it was not run.%s", ask.Names(), reasons), ask}
+	return &asked{fault.New(fault.Denied, "%s wants an approval for this call, and there is nobody to ask: it was not run.%s", ask.Names(), reasons.String()), ask}
 }
 
 // granted says whether an earlier approval covers the call. What cannot be looked up was

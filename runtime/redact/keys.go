@@ -49,7 +49,7 @@ func keyAt(text []byte, i int) int {
 	default:
 		return 0
 	}
-	if i > 0 && wordDash(text[i-1]) && !(i > 1 && text[i-2] == '\\') { // \n, as JSON has it, ends a word
+	if i > 0 && wordDash(text[i-1]) && (i < 2 || text[i-2] != '\\') { // \n, as JSON has it, ends a word
 		return 0
 	}
 	rest := text[i:min(len(text), i+maxKey)]

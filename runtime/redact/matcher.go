@@ -57,7 +57,7 @@ func (m *matcher) at(text []byte, i int, inJSON bool) int {
 		return 0
 	}
 	for _, f := range m.by[[4]byte(text[i:i+4])] {
-		if len(text)-i >= len(f.text) && string(text[i:i+len(f.text)]) == f.text && !(inJSON && f.plain) {
+		if len(text)-i >= len(f.text) && string(text[i:i+len(f.text)]) == f.text && (!inJSON || !f.plain) {
 			return len(f.text)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // toolNameRE is what OpenAI takes as the name of a function.
-var toolNameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`) //nolint:gochecknoglobals // immutable
+var toolNameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // naming gives the tools of one request names that the wire takes, and takes that back. A
 // nil naming changes nothing.
