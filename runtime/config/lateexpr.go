@@ -81,6 +81,7 @@ type lateExpr struct {
 	ty     cty.Type // of its values, as far as it is known at load
 	simple bool     // see simple
 	names  []string // of the scope's variables that it uses
+	quick  quick    // nil: the language evaluates it
 }
 
 var (
@@ -105,7 +106,11 @@ func (e *lateExpr) digest() string { return e.source }
 
 // Eval evaluates in the scope.
 func (e *lateExpr) Eval(s *late.Scope) (any, error) {
-	vars, err := convertedOf(s).variables(e.names, e.shape)
+	c := convertedOf(s)
+	if v, ok := c.quickly(e.quick); ok {
+		return v, nil
+	}
+	vars, err := c.variables(e.names, e.shape)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%s: %s", e.pos, err)
 	}
@@ -178,8 +183,9 @@ func traversalText(t hcl.Traversal) string {
 type converted struct {
 	scope *late.Scope
 
-	mu   sync.Mutex // guards done
-	done []conversion
+	mu    sync.Mutex // guards below
+	done  []conversion
+	plain []rawVariable
 }
 
 // conversion is one variable as the language has it.
@@ -195,6 +201,16 @@ func convertedOf(s *late.Scope) *converted {
 		return &converted{scope: s}
 	}
 	return c
+}
+
+// quickly is the value of an expression that needs no language.
+func (c *converted) quickly(q quick) (any, bool) {
+	if q == nil {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return q(c)
 }
 
 // variables are those that an expression uses and the scope has.
@@ -455,6 +471,9 @@ func (f *frame) compileLate(lp latePlace, expr hclsyntax.Expression) (*lateExpr,
 	e.made, e.secret = f.madeFrom(expr), v.ContainsMarked()
 	e.prefix, e.full = knownPrefix(v)
 	e.ty, e.simple, e.names = v.Type(), simple(expr), usedNames(expr, lp.vars)
+	if e.simple && e.ty == cty.Bool {
+		e.quick = e.quickOf(expr)
+	}
 	return e, true
 }
 

@@ -250,3 +250,46 @@ tool "t" {
 		}
 	}
 }
+
+// TestQuickConditions holds what is evaluated without the language against the language,
+// for every operator and pair of values: the same, or left to the language.
+func TestQuickConditions(t *testing.T) {
+	values := []string{`1`, `0`, `-7`, `9007199254740993`, `9223372036854775808`, `1.5`, `1.0`, `"1"`, `"a"`, `"é"`, `"e\u0301"`, `""`, `true`, `false`, `"true"`, `null`, `[]`, `{}`}
+	literals := []string{`1`, `0`, `-7`, `9007199254740993`, `1.5`, `"1"`, `"a"`, `"é"`, `""`, `true`, `false`, `null`}
+	quickly := 0
+	for _, op := range []string{"==", "!=", "<", "<=", ">", ">=", "&&", "||"} {
+		for _, literal := range literals {
+			a, okA := conditionOf(t, "args.q "+op+" "+literal)
+			b, okB := conditionOf(t, "[for x in [args.q] : x "+op+" "+literal+"][0]")
+			if !okA || !okB {
+				continue // no condition: an error at load
+			}
+			for _, v := range values {
+				arguments := `{"q":` + v + `}`
+				got, gotErr := a.Eval(scope(arguments))
+				want, wantErr := b.Eval(scope(arguments))
+				if (gotErr == nil) != (wantErr == nil) || got != want {
+					t.Errorf("%s %s %s: %v, %v; the language says %v, %v", v, op, literal, got, gotErr, want, wantErr)
+				}
+				quickly++
+			}
+		}
+	}
+	if quickly < 500 {
+		t.Errorf("%d comparisons: too little was tried", quickly)
+	}
+}
+
+// conditionOf loads a condition over an argument of any type.
+func conditionOf(t *testing.T, when string) (late.Expr, bool) {
+	t.Helper()
+	paths := project(t, map[string]string{
+		"agents/main.hcl": fmt.Sprintf("policy \"p\" {\n  tools = [\"t\"]\n  when = %s\n  action = \"deny\"\n}\n", when),
+		"tools.d/t.hcl":   "tool \"t\" {\n  description = \"x\"\n  param \"q\" {\n    type = any\n  }\n  handler \"native\" {\n    function = \"http.request\"\n    config = {\n      url = \"http://127.0.0.1:1/\"\n    }\n  }\n}\n",
+	})
+	cfg, diags := config.Load(t.Context(), config.DirSource(), options(paths))
+	if diags.HasErrors() || len(cfg.Rules["t"]) == 0 {
+		return nil, false
+	}
+	return cfg.Rules["t"][0].When, true
+}
