@@ -340,8 +340,12 @@ func TestGrep(t *testing.T) {
 
 // TestGrepPages goes through all matches page by page, and has each once.
 func TestGrepPages(t *testing.T) {
+	rows := 2000
+	if testing.Short() {
+		rows = 400
+	}
 	var b strings.Builder
-	for i := range 2000 {
+	for i := range rows {
 		fmt.Fprintf(&b, "{\"n\":%d,\"t\":\"%s\"},", i, strings.Repeat("\\\"", i%400))
 	}
 	text := "[" + strings.TrimSuffix(b.String(), ",") + "]"
@@ -360,7 +364,7 @@ func TestGrepPages(t *testing.T) {
 		}
 		next = *a.NextOffset
 	}
-	if want := 2000 + 2000 - 5; seen != want {
+	if want := 2*rows - rows/400; seen != want { // every 400th text is empty
 		t.Errorf("%d matches, want %d", seen, want)
 	}
 }
