@@ -179,7 +179,7 @@ func (s *subscription) follow() error {
 	if err != nil {
 		return err
 	}
-	if row.Status != string(run.Running) && !s.topic.has(s.next) {
+	if run.Status(row.Status).Ended() && !s.topic.has(s.next) {
 		return s.stored()
 	}
 	for !s.over {

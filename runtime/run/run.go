@@ -19,8 +19,9 @@ import (
 // Status is where a run stands.
 type Status string
 
-// The states. All but Running are final.
+// The states. All but Queued and Running are final.
 const (
+	Queued    Status = "queued" // waits for its session, or for a place
 	Running   Status = "running"
 	Completed Status = "completed"
 	Failed    Status = "failed"
@@ -48,6 +49,9 @@ const (
 	RunFailed         EventType = "run.failed"
 	RunCanceled       EventType = "run.canceled"
 )
+
+// Ended says whether the state is final.
+func (s Status) Ended() bool { return s == Completed || s == Failed || s == Canceled }
 
 // Terminal says whether the event ends its run.
 func (t EventType) Terminal() bool {
