@@ -284,10 +284,10 @@ func (s *System) openLoop() error {
 	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Retention: s.retention, Grants: s.db, Record: s.recorded, Redact: s.redact, Log: s.log})
 	s.onClose(s.waitForHandlers)
 	s.loop = agent.New(agent.Options{
-		Holder: s.holder, Dispatch: s.dispatch, Sessions: s.db, Runs: s.db, Hub: s.hub, Results: s.db, Desk: s.desk, Redact: s.redact, Log: s.log,
+		Holder: s.holder, Dispatch: s.dispatch, Store: s.db, Hub: s.hub, Results: s.db, Desk: s.desk, Redact: s.redact, Log: s.log, Alone: true,
 	})
 	s.onClose(s.endRuns)
-	return s.loop.Recover(context.Background())
+	return nil
 }
 
 // drained logs that what still ran on a replaced generation was canceled.

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/api"
 	"github.com/hermes-runtime/hermes/runtime/server/openai"
 	"github.com/hermes-runtime/hermes/runtime/server/route"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 // sweepEvery is how often what has expired is deleted.
@@ -44,10 +45,16 @@ func (s *System) Serve(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "address", s.url(listener.Addr()), "project", s.paths.Project, "config", s.paths.ConfigDir,
 		"tools", strings.Join(s.Config().Paths.ToolsDirs, ", "), "state", s.paths.State, "generation", s.holder.Number(), "version", s.o.Version)
 
-	if err := s.loop.Resume(ctx); err != nil {
+	attending, leave := context.WithCancel(ctx)
+	defer leave()
+	attended, err := s.loop.Attend(attending, func() store.Replica {
+		return store.Replica{Address: s.url(listener.Addr()), Generation: s.holder.Number(), Inputs: s.live().Inputs}
+	})
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { <-attended; return nil })
 	g.Go(func() error { return srv.Serve(listener) })
 	g.Go(func() error { return s.reloader.Run(running) })
 	g.Go(func() error { s.sweep(running); return nil })

@@ -103,6 +103,9 @@ type Pending struct{ e *entry }
 // Wait returns when the batch is in the store and announced, or why it is not. If ctx ends
 // first, its error is returned and the batch may still be committed.
 func (p Pending) Wait(ctx context.Context) error {
+	if p.e == nil {
+		return nil // nothing is on its way
+	}
 	select {
 	case err := <-p.e.done:
 		return err
@@ -145,7 +148,7 @@ func (s *Stream) End(ctx context.Context, t run.EventType, r store.Run, data any
 	if !t.Terminal() {
 		return fault.New(fault.Invalid, "ending run %q: event %q is not terminal", s.run, t)
 	}
-	if s.hasFailed() {
+	if s.Failed() {
 		s = s.hub.Open(store.Run{ID: s.run, Session: s.session, Owner: s.owner, Lease: store.Lease{Epoch: s.epoch}})
 		defer s.Close()
 	}
@@ -296,7 +299,8 @@ func (s *Stream) failure() error {
 	return s.err
 }
 
-func (s *Stream) hasFailed() bool {
+// Failed says that a commit failed: what was in line since is not in the store.
+func (s *Stream) Failed() bool {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return s.failed

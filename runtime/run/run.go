@@ -45,6 +45,11 @@ const (
 	ApprovalRequested EventType = "approval.requested"
 	ApprovalResolved  EventType = "approval.resolved"
 	MessageCompleted  EventType = "message.completed"
+	// MessageRestarted tells that the text of the current message so far does not count: it
+	// begins anew, with the deltas of a new attempt.
+	MessageRestarted EventType = "message.restarted"
+	// Steered tells of a message that the run was given while it ran.
+	Steered EventType = "run.steered"
 	RunCompleted      EventType = "run.completed"
 	RunFailed         EventType = "run.failed"
 	RunCanceled       EventType = "run.canceled"
