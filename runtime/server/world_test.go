@@ -143,7 +143,7 @@ func newWorld(t *testing.T) *world {
 	w.agent("b")
 	desk := approval.New(db)
 	dispatcher := dispatch.New(dispatch.Options{Artifacts: results, Results: db, Grants: db, Log: log, Grace: time.Millisecond})
-	w.loop = agent.New(agent.Options{Holder: w.holder, Dispatch: dispatcher, Sessions: db, Runs: db, Hub: w.hub, Desk: desk, Log: log})
+	w.loop = agent.New(agent.Options{Holder: w.holder, Dispatch: dispatcher, Store: db, Alone: true, Hub: w.hub, Desk: desk, Log: log})
 	w.srv = server.New(server.Options{Holder: w.holder, Log: log, Routes: slices.Concat(
 		openai.Routes(openai.Options{Holder: w.holder, Loop: w.loop, Hub: w.hub, Sessions: db, Log: log}),
 		api.Routes(api.Options{
