@@ -88,6 +88,7 @@ var ranks = map[string]int{
 // it.
 var support = map[string]bool{
 	"internal/archtest":           true,
+	"internal/pgtest":             true,
 	"wasmtools/guests/guesttest":  true,
 	"wasmtools/module/moduletest": true,
 	"wasmtools/sdk/sdktest":       true,
@@ -103,6 +104,7 @@ var places = map[string][]string{
 	"github.com/hashicorp/hcl/v2":              {"runtime/config", "runtime/config/funcs"},
 	"github.com/zclconf":                       {"runtime/config", "runtime/config/funcs"},
 	"modernc.org/sqlite":                       {"runtime/store/sqlite"},
+	"github.com/jackc":                         {"runtime/store/postgres"},
 	"github.com/sashabaranov/go-openai":        {"runtime/model/openai"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"runtime/schema"},
 	"github.com/spf13/afero":                   {"hostfuncs/file", "runtime/artifact", "runtime/rooted"},
