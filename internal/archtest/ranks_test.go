@@ -12,13 +12,16 @@ var ranks = map[string]int{
 	"agents":            0,
 	"tools.d":           0,
 
-	"runtime/tool":       1, // principal
-	"runtime/redact":     1,
-	"runtime/rooted":     1,
-	"runtime/kv":         1,
-	"runtime/store/lock": 1,
-	"wasmtools/module":   1,
-	"wasmtools/sdk/go":   1,
+	"runtime/tool":            1, // principal
+	"runtime/redact":          1,
+	"runtime/rooted":          1,
+	"runtime/kv":              1,
+	"runtime/store/lock":      1,
+	"runtime/store/search":    1,
+	"runtime/store/pack":      1,
+	"runtime/store/migration": 1,
+	"wasmtools/module":        1,
+	"wasmtools/sdk/go":        1,
 
 	"runtime/chat":                    2,
 	"runtime/policy":                  2,

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
@@ -31,7 +30,7 @@ func (t *tx) appendEvents(events []store.Event) error {
 			r = &runRow{}
 			err := t.scan(`SELECT last_event, owner, status = 'completed' FROM runs WHERE id = ?`, []any{e.Run}, &r.last, &r.owner, &r.completed)
 			if err != nil {
-				return orElse(err, noRun(e.Run))
+				return orElse(err, store.NoRun(e.Run))
 			}
 			runs[e.Run] = r
 		}
@@ -48,11 +47,8 @@ func (t *tx) appendEvents(events []store.Event) error {
 }
 
 func (t *tx) appendEvent(r *runRow, e store.Event) error {
-	switch next := r.last + 1; {
-	case e.Seq < next:
-		return fault.New(fault.Exists, "run %q has an event %d already", e.Run, e.Seq)
-	case e.Seq > next:
-		return fault.New(fault.Invalid, "event %d of run %q leaves a gap: the next is %d", e.Seq, e.Run, next)
+	if err := e.Follows(r.last); err != nil {
+		return err
 	}
 	r.last = e.Seq
 	if e.Delta && r.completed {
@@ -91,5 +87,5 @@ func (d *DB) Events(ctx context.Context, scope session.Scope, run string, after 
 func (d *DB) LastEvent(ctx context.Context, run string) (int64, error) {
 	var last int64
 	err := d.scan(ctx, `SELECT last_event FROM runs WHERE id = ?`, []any{run}, &last)
-	return last, orElse(err, noRun(run))
+	return last, orElse(err, store.NoRun(run))
 }

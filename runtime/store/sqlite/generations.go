@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -24,7 +23,7 @@ type limits struct {
 
 // PrepareGeneration implements store.GenerationWriter.
 func (d *DB) PrepareGeneration(ctx context.Context, c store.GenerationChange) error {
-	if err := checkChange(c); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	if c.Prepared.IsZero() {
@@ -74,7 +73,7 @@ func (t *tx) pendingGeneration() (store.Generation, error) {
 }
 
 func (t *tx) addGeneration(c store.GenerationChange) error {
-	size, err := t.addBody(c.Owner, digestOf(c.Meta), c.Meta)
+	size, err := t.addBody(c.Owner, store.Digest(c.Meta), c.Meta)
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (t *tx) addGeneration(c store.GenerationChange) error {
 	}
 	size += rowBytes + len(c.Diff)
 	_, err = t.exec(`INSERT INTO generations (number, parent, owner, cause, prepared, live, bytes, inputs, diff, meta) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)`,
-		c.Number, c.Parent, c.Owner, c.Trigger, stamp(c.Prepared), size, c.Inputs, text(c.Diff), digestOf(c.Meta))
+		c.Number, c.Parent, c.Owner, c.Trigger, stamp(c.Prepared), size, c.Inputs, text(c.Diff), store.Digest(c.Meta))
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (t *tx) changeObject(g store.Generation, o store.GenerationObject) (size in
 	case o.Removed:
 		return 0, nil
 	}
-	body, packed := t.w.packer.pack(o.Body)
+	body, packed := t.w.packer.Pack(o.Body)
 	_, err = t.exec(`INSERT INTO generation_objects (id, from_gen, owner, digest, packed, body) VALUES (?, ?, ?, ?, ?, ?)`,
 		o.ID, g.Number, g.Owner, o.Digest, packed, body)
 	return len(body) + rowBytes, err
@@ -146,7 +145,7 @@ func (t *tx) addBody(owner, digest string, text []byte) (size int, err error) {
 	if digest == "" {
 		return 0, nil
 	}
-	if text == nil && digest == digestOf([]byte{}) {
+	if text == nil && digest == store.Digest([]byte{}) {
 		text = []byte{}
 	}
 	if text == nil {
@@ -154,21 +153,12 @@ func (t *tx) addBody(owner, digest string, text []byte) (size int, err error) {
 		err := t.scan(`SELECT 1 FROM generation_bodies WHERE digest = ?`, []any{digest}, &one)
 		return 0, orElse(err, fault.New(fault.Invalid, "the text %s is neither given nor kept", digest))
 	}
-	body, packed := t.w.packer.pack(text)
+	body, packed := t.w.packer.Pack(text)
 	// One that is kept and differs was damaged: this heals it.
 	added, err := t.exec(`INSERT INTO generation_bodies (digest, owner, packed, body) VALUES (?, ?, ?, ?)
 		ON CONFLICT (digest) DO UPDATE SET packed = excluded.packed, body = excluded.body
 		WHERE body != excluded.body OR packed != excluded.packed`, digest, owner, packed, body)
 	return int(added) * len(body), err
-}
-
-// digestOf is the hex sha256 of a text; of nil, nothing.
-func digestOf(b []byte) string {
-	if b == nil {
-		return ""
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // ConfirmGeneration implements store.GenerationWriter.
@@ -185,7 +175,7 @@ func (d *DB) ConfirmGeneration(ctx context.Context, number int64, at time.Time) 
 			return t.prune(d.kept)
 		}
 		var one int
-		return orElse(t.scan(`SELECT 1 FROM generations WHERE number = ?`, []any{number}, &one), noGeneration(number))
+		return orElse(t.scan(`SELECT 1 FROM generations WHERE number = ?`, []any{number}, &one), store.NoGeneration(number))
 	})
 }
 

@@ -41,13 +41,11 @@ func text(j json.RawMessage) sql.NullString {
 	return sql.NullString{String: string(j), Valid: len(j) > 0}
 }
 
-func noRun(id string) error { return fault.New(fault.NotFound, "no run %q", id) }
-
 // BeginRun implements store.Runs. Besides fault.Exists, a missing session is
 // fault.NotFound. The Detail of the former is {"run": id} of the run in the way.
 func (d *DB) BeginRun(ctx context.Context, r store.Run) error {
-	if r.ID == "" || r.Session == "" || r.Owner == "" {
-		return fault.New(fault.Invalid, "a run needs an id, a session and an owner")
+	if err := store.CheckBegin(r); err != nil {
+		return err
 	}
 	return d.write(ctx, func(t *tx) error {
 		if err := t.mayBegin(r); err != nil {
@@ -95,10 +93,8 @@ func (t *tx) mayBegin(r store.Run) error {
 
 // EndRun implements store.Runs.
 func (d *DB) EndRun(ctx context.Context, r store.Run, last ...store.Event) error {
-	switch run.Status(r.Status) {
-	case run.Completed, run.Failed, run.Canceled:
-	default:
-		return fault.New(fault.Invalid, "ending run %q: %q is not a final state", r.ID, r.Status)
+	if err := store.CheckEnd(r); err != nil {
+		return err
 	}
 	if r.Ended.IsZero() {
 		r.Ended = time.Now()
@@ -132,9 +128,9 @@ func (t *tx) endRun(r store.Run) error {
 	}
 	var status string
 	if err := t.scan(`SELECT status FROM runs WHERE id = ?`, []any{r.ID}, &status); err != nil {
-		return orElse(err, noRun(r.ID))
+		return orElse(err, store.NoRun(r.ID))
 	}
-	return fault.New(fault.Exists, "run %q has ended already: %s", r.ID, status)
+	return store.RunEnded(r.ID, status)
 }
 
 // Run implements store.Runs.
@@ -142,7 +138,7 @@ func (d *DB) Run(ctx context.Context, scope session.Scope, id string) (store.Run
 	r, err := scanRun(func(dest ...any) error {
 		return d.scan(ctx, `SELECT `+runColumns+` FROM runs WHERE id = ? AND (? OR owner = ?)`, []any{id, scope.All, scope.Owner}, dest...)
 	})
-	return r, orElse(err, noRun(id))
+	return r, orElse(err, store.NoRun(id))
 }
 
 // RunByKey implements store.Runs.
@@ -150,7 +146,7 @@ func (d *DB) RunByKey(ctx context.Context, owner, key string) (store.Run, error)
 	r, err := scanRun(func(dest ...any) error {
 		return d.scan(ctx, `SELECT `+runColumns+` FROM runs WHERE owner = ? AND idempotency_key = ?`, []any{owner, key}, dest...)
 	})
-	return r, orElse(err, fault.New(fault.NotFound, "no run with this idempotency key"))
+	return r, orElse(err, store.NoRunWithKey())
 }
 
 // RunningRuns implements store.Runs, oldest first.
