@@ -66,6 +66,7 @@ var ranks = map[string]int{
 	"runtime/dispatch":        5,
 	"runtime/events":          5,
 	"runtime/store/sqlite":    5,
+	"runtime/store/postgres":  5,
 	"runtime/store/storetest": 5,
 	"hostfuncs/result":        5, // reads rows of store
 

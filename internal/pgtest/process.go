@@ -57,8 +57,7 @@ func (p *process) end(signal os.Signal) error {
 		return err
 	}
 	<-p.done
-	var exit *exec.ExitError
-	if errors.As(p.err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		return nil
 	}
 	return p.err

@@ -14,6 +14,30 @@ func NoGeneration(number int64) error {
 	return fault.New(fault.NotFound, "no generation %d in the history, which keeps at most the last %d that were live", number, KeptGenerations)
 }
 
+// CheckPrepare refuses a generation that does not follow the last recorded one, or whose
+// number was used, unless it is the pending one prepared again.
+func CheckPrepare(g, pending Generation, last, highest int64) error {
+	again := pending.Number == g.Number && pending.Parent == g.Parent && pending.Inputs == g.Inputs
+	switch {
+	case g.Number <= highest && !again:
+		return fault.New(fault.Exists, "generation %d: numbers up to %d are used, and none is used twice", g.Number, highest)
+	case g.Parent != last:
+		return fault.New(fault.Invalid, "generation %d was made from generation %d, but the last one recorded is %d", g.Number, g.Parent, last)
+	}
+	return nil
+}
+
+// RemovesNothing is the error of a change that removes an input or object which is not
+// there.
+func RemovesNothing(g Generation, what, name string) error {
+	return fault.New(fault.Invalid, "generation %d removes the %s %q, which generation %d does not have", g.Number, what, name, g.Parent)
+}
+
+// NoBody is the error of a text that a change neither gives nor finds kept.
+func NoBody(digest string) error {
+	return fault.New(fault.Invalid, "the text %s is neither given nor kept", digest)
+}
+
 // Digest is the hex sha256 of a text; of nil, nothing.
 func Digest(b []byte) string {
 	if b == nil {

@@ -19,8 +19,10 @@ const (
 
 	hitsDefault = 20
 	hitsMost    = 100
+)
 
-	// OpenMark and CloseMark stand around what was found.
+// The marks around what was found.
+const (
 	OpenMark  = "«"
 	CloseMark = "»"
 )

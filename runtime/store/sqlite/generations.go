@@ -49,16 +49,10 @@ func (t *tx) mayPrepare(g store.Generation) error {
 	}
 	var last, highest int64
 	err = t.scan(`SELECT (SELECT coalesce(max(number), 0) FROM generations), highest FROM history`, nil, &last, &highest)
-	again := pending.Number == g.Number && pending.Parent == g.Parent && pending.Inputs == g.Inputs
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case g.Number <= highest && !again:
-		return fault.New(fault.Exists, "generation %d: numbers up to %d are used, and none is used twice", g.Number, highest)
-	case g.Parent != last:
-		return fault.New(fault.Invalid, "generation %d was made from generation %d, but the last one recorded is %d", g.Number, g.Parent, last)
 	}
-	return nil
+	return store.CheckPrepare(g, pending, last, highest)
 }
 
 // pendingGeneration is the prepared one, or zero.
@@ -108,7 +102,7 @@ func (t *tx) changeInput(g store.Generation, in store.GenerationInput) (size int
 	case err != nil:
 		return 0, err
 	case in.Removed && ended == 0:
-		return 0, fault.New(fault.Invalid, "generation %d removes the input %q, which generation %d does not have", g.Number, in.Path, g.Parent)
+		return 0, store.RemovesNothing(g, "input", in.Path)
 	case in.Removed:
 		return 0, nil
 	}
@@ -129,7 +123,7 @@ func (t *tx) changeObject(g store.Generation, o store.GenerationObject) (size in
 	case err != nil:
 		return 0, err
 	case o.Removed && ended == 0:
-		return 0, fault.New(fault.Invalid, "generation %d removes the object %q, which generation %d does not have", g.Number, o.ID, g.Parent)
+		return 0, store.RemovesNothing(g, "object", o.ID)
 	case o.Removed:
 		return 0, nil
 	}
@@ -151,7 +145,7 @@ func (t *tx) addBody(owner, digest string, text []byte) (size int, err error) {
 	if text == nil {
 		var one int
 		err := t.scan(`SELECT 1 FROM generation_bodies WHERE digest = ?`, []any{digest}, &one)
-		return 0, orElse(err, fault.New(fault.Invalid, "the text %s is neither given nor kept", digest))
+		return 0, orElse(err, store.NoBody(digest))
 	}
 	body, packed := t.w.packer.Pack(text)
 	// One that is kept and differs was damaged: this heals it.
