@@ -12,13 +12,16 @@ var ranks = map[string]int{
 	"agents":            0,
 	"tools.d":           0,
 
-	"runtime/tool":       1, // principal
-	"runtime/redact":     1,
-	"runtime/rooted":     1,
-	"runtime/kv":         1,
-	"runtime/store/lock": 1,
-	"wasmtools/module":   1,
-	"wasmtools/sdk/go":   1,
+	"runtime/tool":            1, // principal
+	"runtime/redact":          1,
+	"runtime/rooted":          1,
+	"runtime/kv":              1,
+	"runtime/store/lock":      1,
+	"runtime/store/search":    1,
+	"runtime/store/pack":      1,
+	"runtime/store/migration": 1,
+	"wasmtools/module":        1,
+	"wasmtools/sdk/go":        1,
 
 	"runtime/chat":                    2,
 	"runtime/policy":                  2,
@@ -63,6 +66,7 @@ var ranks = map[string]int{
 	"runtime/dispatch":        5,
 	"runtime/events":          5,
 	"runtime/store/sqlite":    5,
+	"runtime/store/postgres":  5,
 	"runtime/store/storetest": 5,
 	"hostfuncs/result":        5, // reads rows of store
 
@@ -88,6 +92,7 @@ var ranks = map[string]int{
 // it.
 var support = map[string]bool{
 	"internal/archtest":           true,
+	"internal/pgtest":             true,
 	"wasmtools/guests/guesttest":  true,
 	"wasmtools/module/moduletest": true,
 	"wasmtools/sdk/sdktest":       true,
@@ -103,6 +108,7 @@ var places = map[string][]string{
 	"github.com/hashicorp/hcl/v2":              {"runtime/config", "runtime/config/funcs"},
 	"github.com/zclconf":                       {"runtime/config", "runtime/config/funcs"},
 	"modernc.org/sqlite":                       {"runtime/store/sqlite"},
+	"github.com/jackc":                         {"runtime/store/postgres"},
 	"github.com/sashabaranov/go-openai":        {"runtime/model/openai"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"runtime/schema"},
 	"github.com/spf13/afero":                   {"hostfuncs/file", "runtime/artifact", "runtime/rooted"},

@@ -101,3 +101,9 @@ func CheckValue(value []byte) error {
 	}
 	return nil
 }
+
+// OverQuota is the error of a pair with which a space would hold more than its quota, in
+// bytes.
+func OverQuota(s Space, quota, would int64) error {
+	return fault.New(fault.TooLarge, "the namespace %q may hold %d bytes of keys and values, and would hold %d; delete something first", s.Namespace, quota, would)
+}

@@ -49,10 +49,10 @@ const (
 	// begins anew, with the deltas of a new attempt.
 	MessageRestarted EventType = "message.restarted"
 	// Steered tells of a message that the run was given while it ran.
-	Steered EventType = "run.steered"
-	RunCompleted      EventType = "run.completed"
-	RunFailed         EventType = "run.failed"
-	RunCanceled       EventType = "run.canceled"
+	Steered      EventType = "run.steered"
+	RunCompleted EventType = "run.completed"
+	RunFailed    EventType = "run.failed"
+	RunCanceled  EventType = "run.canceled"
 )
 
 // Ended says whether the state is final.
