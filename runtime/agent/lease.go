@@ -47,10 +47,11 @@ func (l *Loop) stale() time.Duration {
 // until ctx ends. It returns once the runs that were waiting at the start are taken over.
 // The caller waits with done for its end.
 func (l *Loop) Attend(ctx context.Context, about func() store.Replica) (done <-chan struct{}, err error) {
-	if err := l.beat(ctx, about()); err != nil {
+	start := context.WithoutCancel(ctx) // one that is told to end at once ends in the ordinary way
+	if err := l.beat(start, about()); err != nil {
 		return nil, fmt.Errorf("announcing this replica: %w", err)
 	}
-	if err := l.claim(ctx, "", l.stale()); err != nil {
+	if err := l.claim(start, "", l.stale()); err != nil {
 		return nil, fmt.Errorf("taking over runs: %w", err)
 	}
 	ended := make(chan struct{})
