@@ -67,7 +67,7 @@ func settings() map[string]string {
 		"default_transaction_isolation":       "read committed",
 		"statement_timeout":                   "30s",
 		"lock_timeout":                        "10s",
-		"idle_in_transaction_session_timeout": "60s",
+		"idle_in_transaction_session_timeout": "5s",
 	}
 }
 
