@@ -43,6 +43,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -58,16 +59,24 @@ const (
 	writeTimeout = time.Minute
 )
 
-// settings are those of every connection. statement_timeout bounds reads too, and
-// idle_in_transaction_session_timeout frees the locks of a server that has stopped.
+// settings are those of every connection, whatever its address says.
 func settings() map[string]string {
 	return map[string]string{
-		"search_path":                         schemaName,
-		"client_encoding":                     "UTF8",
-		"default_transaction_isolation":       "read committed",
+		"search_path":                   schemaName,
+		"client_encoding":               "UTF8",
+		"default_transaction_isolation": "read committed",
+	}
+}
+
+// defaults are those of connections whose address does not say otherwise.
+// statement_timeout bounds reads too, and idle_in_transaction_session_timeout frees the
+// locks of a hermes that has stopped.
+func defaults() map[string]string {
+	return map[string]string{
 		"statement_timeout":                   "30s",
 		"lock_timeout":                        "10s",
 		"idle_in_transaction_session_timeout": "60s",
+		"application_name":                    "hermes",
 	}
 }
 
@@ -83,9 +92,10 @@ type Options struct {
 	// is told, from the goroutine that wrote; nil: nobody is.
 	OnCommit func()
 
-	kept     limits        // zero: those of package store
-	patience time.Duration // of a write; zero: writeTimeout
-	schema   fs.FS         // holds the migrations, "0001_name.sql" and so on; nil: the embedded ones
+	kept     limits          // zero: those of package store
+	patience time.Duration   // of a write; zero: writeTimeout
+	dial     pgconn.DialFunc // nil: that of the driver; tests break connections here
+	schema   fs.FS           // holds the migrations, "0001_name.sql" and so on; nil: the embedded ones
 }
 
 // DB is an open state database.
@@ -145,9 +155,12 @@ func configured(address string, o Options, settings map[string]string) (*pgxpool
 	if !strings.Contains(address, "connect_timeout") {
 		c.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	maps.Copy(c.ConnConfig.RuntimeParams, settings)
-	if c.ConnConfig.RuntimeParams["application_name"] == "" {
-		c.ConnConfig.RuntimeParams["application_name"] = "hermes"
+	params := defaults()
+	maps.Copy(params, c.ConnConfig.RuntimeParams)
+	maps.Copy(params, settings)
+	c.ConnConfig.RuntimeParams = params
+	if o.dial != nil {
+		c.ConnConfig.DialFunc = o.dial
 	}
 	return c, nil
 }
