@@ -156,9 +156,7 @@ func (q *questions) open() {
 	if diags, err := q.sys.Load(q.t.Context()); err != nil {
 		q.t.Fatal(err, diags)
 	}
-	if err := q.sys.Loop().Resume(q.t.Context()); err != nil {
-		q.t.Fatal(err)
-	}
+	attend(q.t, q.sys)
 }
 
 func (q *questions) reload() {

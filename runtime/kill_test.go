@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
 )
 
@@ -199,6 +200,18 @@ func told(t *testing.T, base string, see func(run.Event)) []run.Event {
 	return out
 }
 
+// attend lets a daemon that does not serve go on with the runs in its store.
+func attend(t *testing.T, sys *System) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done, err := sys.Loop().Attend(ctx, func() store.Replica { return store.Replica{} })
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
 // verify opens the state that the killed process left and holds it against what its
 // client was told.
 func verify(t *testing.T, dir string, client []run.Event) {
@@ -212,6 +225,7 @@ func verify(t *testing.T, dir string, client []run.Event) {
 	if _, err := sys.Load(t.Context()); err != nil {
 		t.Fatalf("restart: %v", err)
 	}
+	attend(t, sys)
 	if len(client) == 0 {
 		return
 	}
@@ -226,6 +240,9 @@ func verify(t *testing.T, dir string, client []run.Event) {
 		stored[e.Seq] = e
 		if e.Type.Terminal() {
 			terminal++
+		}
+		if e.Type == run.RunFailed || e.Type == run.RunCanceled {
+			t.Errorf("the run ended with %s: %s", e.Type, e.Data)
 		}
 	}
 	if terminal != 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/server/api"
 	"github.com/hermes-runtime/hermes/runtime/server/openai"
 	"github.com/hermes-runtime/hermes/runtime/server/route"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 // sweepEvery is how often what has expired is deleted.
@@ -44,10 +45,17 @@ func (s *System) Serve(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "address", s.url(listener.Addr()), "project", s.paths.Project, "config", s.paths.ConfigDir,
 		"tools", strings.Join(s.Config().Paths.ToolsDirs, ", "), "state", s.paths.State, "generation", s.holder.Number(), "version", s.o.Version)
 
-	if err := s.loop.Resume(ctx); err != nil {
+	attending, leave := context.WithCancel(ctx)
+	defer leave()
+	attended, err := s.loop.Attend(attending, func() store.Replica {
+		return store.Replica{Address: s.url(listener.Addr()), Generation: s.holder.Number(), Inputs: s.live().Inputs}
+	})
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { <-attended; return nil })
+	g.Go(func() error { return s.watchEvents(running) })
 	g.Go(func() error { return srv.Serve(listener) })
 	g.Go(func() error { return s.reloader.Run(running) })
 	g.Go(func() error { s.sweep(running); return nil })
@@ -68,7 +76,7 @@ func (s *System) server() *server.Server {
 	routes := append(openai.Routes(openai.Options{
 		Holder: s.holder, Loop: s.loop, Hub: s.hub, Sessions: s.db, Log: s.log,
 	}), api.Routes(api.Options{
-		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, Approvals: s.desk, Dispatch: s.dispatch, Artifacts: s.results,
+		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, History: s.history, Approvals: s.desk, Dispatch: s.dispatch, Artifacts: s.results,
 		Reloader: s.reloader, Checks: s.checks, Compiling: s.provision.Compiling, Guests: s.guests, Metrics: s.metrics, Version: s.o.Version, Started: s.started, Log: s.log,
 	})...)
 	return server.New(server.Options{Holder: s.holder, Routes: routes, Log: s.log})

@@ -34,7 +34,8 @@
 //
 // The input is committed before anything else happens. An assistant message is
 // committed before any of its calls runs, and everything is committed before it is
-// announced. Every call gets exactly one result, also after a cancel, a timeout or a
+// announced. What a step commits is one transaction with the memory of the step, under the
+// lease of the run: a process whose run was taken over writes nothing any more. Every call gets exactly one result, also after a cancel, a timeout or a
 // crash. A run ends with exactly one terminal event. One step uses one generation.
 //
 // # Concurrency
@@ -70,26 +71,36 @@ const hiddenTTL = 24 * time.Hour
 type Options struct {
 	Holder   *snapshot.Holder
 	Dispatch *dispatch.Dispatcher
-	Sessions session.Store
-	Runs     store.Runs
+	Store    Store
 	Hub      *events.Hub
 	Results  Results     // nil: none can be read
 	Desk     Desk        // asks for approvals; nil: nobody is asked
 	Redact   *redact.Set // takes secrets out of what is stored; nil: keys by their format only
 	Log      *slog.Logger
-	// Steps gives what runs the steps of a run; nil: they run where they stand and
-	// nothing is remembered.
+	// Alone says that no other process can run turns on the store while this one has it:
+	// whoever held a run before is dead. Else a replica is after it has not beaten for a while.
+	Alone bool
+	// Steps gives what runs the steps of a run; nil: the run remembers them in the store.
 	Steps func(runID string) run.Steps
+}
+
+// Store is what a Loop needs of the state database.
+type Store interface {
+	session.Store
+	store.Runs
+	store.Journal
+	store.Leases
+	store.Controls
 }
 
 // Loop runs turns. Close it to end them.
 type Loop struct {
-	o Options
+	o  Options
+	id string // of this replica
 
 	mu      sync.Mutex // guards below
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
-	waiting int        // turns that wait for a place
 	resting int        // active runs that only wait for an approval
 	closing bool
 	ending  int           // ends of runs that are still to be stored
@@ -101,7 +112,7 @@ func New(o Options) *Loop {
 	if o.Redact == nil {
 		o.Redact = &redact.Set{}
 	}
-	l := &Loop{o: o, active: map[string]*Running{}, closed: make(chan struct{})}
+	l := &Loop{o: o, id: newID("rep"), active: map[string]*Running{}, closed: make(chan struct{})}
 	l.idle = sync.NewCond(&l.mu)
 	return l
 }
@@ -131,6 +142,13 @@ type Turn struct {
 	MaxOutput   int
 	Temperature *float64
 	TopP        *float64
+	// IdempotencyKey, unique per principal: a second Start with the same one gives the run of
+	// the first. Empty: none.
+	IdempotencyKey string
+	// OnBusy, if set, is used instead of the agent's.
+	OnBusy string
+	// Parent is the run whose call this one works for.
+	Parent string
 }
 
 // Outcome is how a run ended.
@@ -145,7 +163,7 @@ type Outcome struct {
 	Err        *fault.Error // why it failed or was canceled
 }
 
-// Running is a run in this process.
+// Running is a run that has begun or is queued, in this process or another.
 type Running struct {
 	ID         string
 	Session    string
@@ -154,19 +172,49 @@ type Running struct {
 	// OnDisconnect is the agent's wish: "", continue or cancel.
 	OnDisconnect string
 
-	cancel  context.CancelCauseFunc
+	loop    *Loop
+	cancel  context.CancelCauseFunc // nil: it is not run by this process
 	done    chan struct{}
-	outcome Outcome // set before done is closed
+	begun   chan struct{} // closed when its input is committed, or it has ended
+	outcome Outcome       // set before done is closed
+
+	// These are guarded by loop.mu.
+	placed   bool   // it has a place: its session is its own, and it counts for runtime.max_runs
+	stopping string // when it ends, if it was asked to
+	why      string
+	ending   bool // it takes no more steering
+	steering []store.Control
 }
 
-// Cancel asks the run to end; cause becomes its error.
-func (r *Running) Cancel(cause error) { r.cancel(cause) }
+// Cancel asks the run to end now; cause becomes its error.
+func (r *Running) Cancel(cause error) {
+	if r.cancel != nil {
+		r.cancel(cause)
+		return
+	}
+	// Somebody else runs it, and is told.
+	if err := r.loop.Cancel(context.Background(), r.ID, CancelNow, fault.Message(cause)); err != nil {
+		r.loop.o.Log.Warn("canceling a run of another process", "run", r.ID, "err", err)
+	}
+}
 
-// Done is closed when the run has ended and its terminal event is committed.
-func (r *Running) Done() <-chan struct{} { return r.done }
+// Begun returns when the input of the run is committed, or the run has ended. The error is
+// only ctx's.
+func (r *Running) Begun(ctx context.Context) error {
+	select {
+	case <-r.begun:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
-// Wait waits for the end of the run; the error is only ctx's.
+// Wait waits for the end of the run; the error is ctx's, or the store's for a run of another
+// process.
 func (r *Running) Wait(ctx context.Context) (Outcome, error) {
+	if r.cancel == nil {
+		return r.loop.follow(ctx, r.ID)
+	}
 	select {
 	case <-r.done:
 		return r.outcome, nil
@@ -187,7 +235,17 @@ func (l *Loop) Active(id string) (*Running, bool) {
 func (l *Loop) Load() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.active)
+	return l.placed()
+}
+
+// placed counts the runs that have a place. Needs mu.
+func (l *Loop) placed() (n int) {
+	for _, r := range l.active {
+		if r.placed {
+			n++
+		}
+	}
+	return n
 }
 
 // Waiting is how many turns wait for a place: their session is busy, or as many runs are
@@ -195,7 +253,7 @@ func (l *Loop) Load() int {
 func (l *Loop) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting
+	return len(l.active) - l.placed()
 }
 
 // Closing says that Close was called: no new run is taken.
@@ -205,12 +263,23 @@ func (l *Loop) Closing() bool {
 	return l.closing
 }
 
-// ErrShutdown is the cause with which runs are canceled when the process stops.
-var ErrShutdown = fault.New(fault.Canceled, "the server is stopping")
+// ErrShutdown is the cause with which runs are given up when the process stops: what they
+// have committed stands, and they go on elsewhere or after the next start.
+var ErrShutdown = fault.New(fault.Unavailable, "the server is stopping: the run goes on when it is back")
 
 // Close refuses new runs and waits for those under way; when ctx ends first they are
-// canceled with ErrShutdown and waited for.
+// given up with ErrShutdown and waited for. Those that are queued are given up at once.
 func (l *Loop) Close(ctx context.Context) {
+	l.closeRuns(ctx)
+	// Whoever comes next need not wait until this replica counts as dead.
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := l.o.Store.Leave(leave, l.id); err != nil && fault.KindOf(err) != fault.Unavailable {
+		l.o.Log.Warn("giving up runs", "err", err)
+	}
+}
+
+func (l *Loop) closeRuns(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Closing comes first: a run that entered after the cancel would be waited for only.

@@ -378,7 +378,9 @@ func TestClientTools(t *testing.T) {
 	}
 }
 
-func TestShutdownCancelsWithItsCause(t *testing.T) {
+// TestShutdownGivesRunsUp stops in the middle of a call: the run goes on in the next process,
+// whose model is told that nobody knows what became of the call.
+func TestShutdownGivesRunsUp(t *testing.T) {
 	w := newWorld(t)
 	inside := make(chan struct{})
 	w.tool("hang", tool.Traits{}, open, func(ctx context.Context, _ *tool.Call) (tool.Result, error) {
@@ -386,17 +388,34 @@ func TestShutdownCancelsWithItsCause(t *testing.T) {
 		<-ctx.Done()
 		return tool.Result{}, ctx.Err()
 	})
-	w.rule("go", says("never"), "1 hang {}")
+	w.rule("go", says("done"), "1 hang {}")
 	w.swap()
 	r := w.start(agent.Turn{Input: user("go")})
+	queued := w.start(agent.Turn{Session: r.Session, Input: user("go")})
 	<-inside
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.loop.Close(ctx)
-	if o := w.wait(r); o.Status != run.Canceled || o.Err.Message != agent.ErrShutdown.Message {
+	if o := w.wait(r); o.Status != run.Running || o.Err.Message != agent.ErrShutdown.Message {
 		t.Errorf("outcome = %+v", o)
+	}
+	if o := w.wait(queued); o.Status != run.Queued {
+		t.Errorf("outcome of the queued one = %+v", o)
 	}
 	if _, err := w.loop.Start(t.Context(), agent.Turn{Agent: "a", Principal: principal.Local(), Input: user("x")}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("Start after Close = %v", err)
+	}
+	w.tool("hang", tool.Traits{}, open, (&recorder{}).handler("late"))
+	w.swap()
+	w.takeOver()
+	got := shape(w.messages(r.Session))
+	want := []string{"user:go", "assistant: hang{}", `tool:{"error":{"kind":"unavailable","message":"the run ended before this call had a result (the server stopped while this run was under way): whether it took effect is unknown"}}`, "assistant:done", "user:go", "assistant: hang{}", `tool:"late"`, "assistant:done"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	for _, id := range []string{r.ID, queued.ID} {
+		if row, err := w.db.Run(t.Context(), session.Scope{All: true}, id); err != nil || row.Status != string(run.Completed) {
+			t.Errorf("row = %+v, %v", row, err)
+		}
 	}
 }

@@ -396,10 +396,37 @@ func TestMaxRuns(t *testing.T) {
 	if got := peak.Load(); got > 2 {
 		t.Errorf("%d runs at once, want at most 2", got)
 	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := w.loop.Start(gone, agent.Turn{Agent: "a", Principal: principal.Local(), Input: user("go")}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a start whose caller left = %v", err)
+}
+
+// TestCancelWhileQueued cancels a turn that waits for its session.
+func TestCancelWhileQueued(t *testing.T) {
+	w := newWorld(t)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	w.tool("hang", tool.Traits{}, open, func(context.Context, *tool.Call) (tool.Result, error) {
+		close(inside)
+		<-leave
+		return tool.Text("ok"), nil
+	})
+	w.rule("go", says("done"), "1 hang {}")
+	w.rule("next", says("never"))
+	w.swap()
+	first := w.start(agent.Turn{Input: user("go")})
+	<-inside
+	second := w.start(agent.Turn{Session: first.Session, Input: user("next")})
+	if n := w.loop.Waiting(); n != 1 {
+		t.Errorf("%d turns wait", n)
+	}
+	second.Cancel(fault.New(fault.Canceled, "not needed any more"))
+	if o := w.wait(second); o.Status != run.Canceled || o.Err.Message != "not needed any more" {
+		t.Errorf("outcome = %+v, %v", o, o.Err)
+	}
+	close(leave)
+	w.wait(first)
+	if diff := cmp.Diff([]run.EventType{run.RunCanceled}, types(w.events(second))); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if got := len(w.messages(first.Session)); got != 4 {
+		t.Errorf("%d messages: %q", got, shape(w.messages(first.Session)))
 	}
 }
 
@@ -423,6 +450,8 @@ func TestHammer(t *testing.T) {
 		}
 	})
 	ended := make(chan struct{}, 16*6)
+	var mu sync.Mutex
+	var runs []*agent.Running
 	for range 16 {
 		turns.Go(func() {
 			id := ""
@@ -435,12 +464,14 @@ func TestHammer(t *testing.T) {
 					return
 				}
 				o, err := r.Wait(t.Context())
-				if err != nil || o.Status != run.Completed && o.Status != run.Canceled {
+				if err != nil || o.Status != run.Completed && o.Err.Message != agent.ErrShutdown.Message {
 					t.Errorf("outcome = %+v, %v", o, err)
 				}
 				ended <- struct{}{}
 				id = r.Session
-				wantOneResultEach(t, mustMessages(t, w, id))
+				mu.Lock()
+				runs = append(runs, r)
+				mu.Unlock()
 			}
 		})
 	}
@@ -461,6 +492,13 @@ func TestHammer(t *testing.T) {
 	}
 	if n := w.loop.Load(); n != 0 {
 		t.Errorf("%d runs are left", n)
+	}
+	w.takeOver() // those that were given up go on
+	for _, r := range runs {
+		if row, err := w.db.Run(t.Context(), session.Scope{All: true}, r.ID); err != nil || row.Status != string(run.Completed) {
+			t.Errorf("row = %+v, %v", row, err)
+		}
+		wantOneResultEach(t, mustMessages(t, w, r.Session))
 	}
 }
 

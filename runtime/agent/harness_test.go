@@ -83,8 +83,7 @@ func newWorld(t *testing.T) *world {
 
 // backing is what a loop needs of a database.
 type backing interface {
-	session.Store
-	store.Runs
+	agent.Store
 	store.Events
 }
 
@@ -110,7 +109,7 @@ func newWorldOn(t *testing.T, wrap func(*sqlite.DB) backing, steps func(string) 
 	}
 	w.loop = agent.New(agent.Options{
 		Holder: w.holder, Dispatch: dispatch.New(dispatch.Options{Artifacts: results, Results: db, Log: log, Grace: time.Millisecond}),
-		Sessions: seen, Runs: seen, Hub: w.hub, Results: db, Log: log, Steps: steps,
+		Store: seen, Hub: w.hub, Results: db, Log: log, Steps: steps, Alone: true,
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -277,4 +276,36 @@ func (r *recorder) handler(answer any) tool.HandlerFunc {
 		r.calls = append(r.calls, string(c.Tool)+string(c.Arguments))
 		return tool.JSON(answer)
 	}
+}
+
+// takeOver goes on with what is left in the store, as the next process would.
+func (w *world) takeOver() *agent.Loop {
+	w.t.Helper()
+	hub := events.New(w.db, nil)
+	next := agent.New(agent.Options{
+		Holder: w.holder, Dispatch: dispatch.New(dispatch.Options{Artifacts: w.results, Results: w.db, Log: slog.New(slog.DiscardHandler), Grace: time.Millisecond}),
+		Store: w.db, Hub: hub, Results: w.db, Log: slog.New(slog.DiscardHandler), Alone: true,
+	})
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done, err := next.Attend(ctx, func() store.Replica { return store.Replica{} })
+	cancel()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	<-done
+	for next.Load()+next.Waiting() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	next.Close(w.t.Context())
+	hub.Close()
+	return next
+}
+
+// types are the types of events, in order.
+func types(events []run.Event) []run.EventType {
+	var out []run.EventType
+	for _, e := range events {
+		out = append(out, e.Type)
+	}
+	return out
 }

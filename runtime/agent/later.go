@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
-	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
@@ -17,7 +16,7 @@ const (
 
 // endLater goes on trying to store the end of a run that the store refused, a full disk
 // for example: until then its session is busy, and who follows its events waits. It
-// ends with the Loop; Recover does the same after the next start.
+// ends with the Loop; whoever takes the run over goes on from what is stored.
 func (l *Loop) endLater(row store.Run, data terminalData) {
 	l.mu.Lock()
 	l.ending++
@@ -44,9 +43,7 @@ func (l *Loop) endLater(row store.Run, data terminalData) {
 
 // endNow says whether the run has ended, by this or otherwise.
 func (l *Loop) endNow(row store.Run, data terminalData) bool {
-	stream := l.o.Hub.Open(row.ID, row.Session, row.Owner)
-	defer stream.Close()
-	err := stream.End(context.Background(), terminal(run.Status(row.Status)), row, data)
+	err := l.conclude(context.Background(), row, data)
 	switch kind := fault.KindOf(err); {
 	case err == nil:
 		l.o.Log.Info("run ended late", "run", row.ID, "session", row.Session, "status", row.Status, "generation", row.Generation)

@@ -19,11 +19,13 @@ type fullDisk struct {
 	full atomic.Bool
 }
 
-func (f *fullDisk) EndRun(ctx context.Context, r store.Run, last ...store.Event) error {
-	if f.full.Load() {
-		return fault.New(fault.Unavailable, "the disk is full")
+func (f *fullDisk) Commit(ctx context.Context, entries []store.Entry) error {
+	for _, e := range entries {
+		if e.End != nil && f.full.Load() {
+			return fault.New(fault.Unavailable, "the disk is full")
+		}
 	}
-	return f.backing.EndRun(ctx, r, last...)
+	return f.backing.Commit(ctx, entries)
 }
 
 // TestEndIsStoredWhenTheStoreIsBack holds that nobody waits for ever for a run whose
@@ -40,11 +42,11 @@ func TestEndIsStoredWhenTheStoreIsBack(t *testing.T) {
 	}
 	disk.full.Store(false)
 	events := w.events(r) // follows to the end
-	if last := events[len(events)-1]; last.Type != run.RunCompleted {
-		t.Errorf("last event = %s: the message was stored, so the run completed", last.Type)
+	if last := events[len(events)-1]; last.Type != run.RunFailed {
+		t.Errorf("last event = %s: the message could not be stored with the end, so the run failed", last.Type)
 	}
 	row, err := w.db.Run(t.Context(), session.Scope{All: true}, r.ID)
-	if err != nil || row.Status != string(run.Completed) {
+	if err != nil || row.Status != string(run.Failed) {
 		t.Errorf("row = %+v, %v", row, err)
 	}
 	if o, _ := w.turn(agent.Turn{Session: r.Session, Input: user("again")}); o.Status != run.Completed {
@@ -53,7 +55,7 @@ func TestEndIsStoredWhenTheStoreIsBack(t *testing.T) {
 }
 
 // TestCloseGivesUpOnEndsThatCannotBeStored holds that a full disk does not keep the
-// process from stopping; the next start ends the run.
+// process from stopping; the next process goes on with the run.
 func TestCloseGivesUpOnEndsThatCannotBeStored(t *testing.T) {
 	disk := &fullDisk{}
 	w := newWorldOn(t, func(db *sqlite.DB) backing { disk.backing = db; return disk }, nil)
@@ -63,10 +65,8 @@ func TestCloseGivesUpOnEndsThatCannotBeStored(t *testing.T) {
 	_, r := w.turn(agent.Turn{Input: user("go")})
 	w.loop.Close(t.Context())
 	disk.full.Store(false)
-	if err := w.loop.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if row, err := w.db.Run(t.Context(), session.Scope{All: true}, r.ID); err != nil || row.Status != string(run.Failed) {
+	w.takeOver()
+	if row, err := w.db.Run(t.Context(), session.Scope{All: true}, r.ID); err != nil || row.Status != string(run.Completed) {
 		t.Errorf("row = %+v, %v", row, err)
 	}
 }

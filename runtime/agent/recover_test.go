@@ -24,7 +24,7 @@ func TestRecoverEndsInterruptedRuns(t *testing.T) {
 	if err := w.db.CreateSession(ctx, session.Session{ID: "ses_1", Owner: "local", Agent: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.db.BeginRun(ctx, store.Run{ID: "run_1", Session: "ses_1", Owner: "local", Agent: "a", Status: "running", Generation: 1}); err != nil {
+	if _, err := w.db.BeginRun(ctx, store.Run{ID: "run_1", Session: "ses_1", Owner: "local", Agent: "a", Status: "running", Generation: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.db.Append(ctx, "ses_1",
@@ -37,9 +37,7 @@ func TestRecoverEndsInterruptedRuns(t *testing.T) {
 	}
 
 	for range 2 { // a second recovery finds nothing to do
-		if err := w.loop.Recover(ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.takeOver()
 	}
 
 	row, err := w.db.Run(ctx, all, "run_1")

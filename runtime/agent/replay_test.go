@@ -112,10 +112,8 @@ func begin(t *testing.T, w *world, runID, sessionID string) {
 	if err := w.db.CreateSession(t.Context(), session.Session{ID: sessionID, Owner: principal.LocalName, Agent: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.db.BeginRun(t.Context(), store.Run{ID: runID, Session: sessionID, Owner: principal.LocalName, Agent: "a", Status: string(run.Running)}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.db.Append(t.Context(), sessionID, session.Message{Run: runID, Step: "0/input/0", Message: chat.Message{Role: chat.User, Content: "go"}}); err != nil {
+	in := session.Message{Run: runID, Step: "0/input/0", Message: chat.Message{Role: chat.User, Content: "go"}}
+	if _, err := w.db.BeginRun(t.Context(), store.Run{ID: runID, Session: sessionID, Owner: principal.LocalName, Agent: "a"}, nil, in); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,10 +12,10 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
+	"github.com/hermes-runtime/hermes/runtime/events"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/run"
-	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
@@ -53,8 +54,12 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 		return replied{}, err
 	}
 	if stored, ok := t.transcript.of(run.Key(i, "model")); ok {
-		// A crash came between the message and the memory of its step.
+		// The message is there and the memory of its step is not: the run began before runs
+		// remembered.
 		return replied{Message: stored.Seq, Calls: refs(ag, stored.Calls), Finish: finishOf(stored.Message)}, nil
+	}
+	if err := t.restarts(ctx); err != nil {
+		return replied{}, err
 	}
 	wall := p.Budget.Wall
 	if p.Final && wall > 0 {
@@ -97,7 +102,7 @@ func (t *turn) provider(ctx context.Context, m *snapshot.Model) model.Provider {
 func (t *turn) relay(ctx context.Context, told *strings.Builder) func(model.Delta) error {
 	return func(d model.Delta) error {
 		if d.Reasoning != "" {
-			if err := t.stream.Delta(ctx, run.ReasoningDelta, t.generation(), d.Reasoning, 1); err != nil {
+			if err := t.stream.Delta(ctx, run.ReasoningDelta, t.generation(), d.Reasoning, t.attempt); err != nil {
 				return err
 			}
 		}
@@ -105,7 +110,7 @@ func (t *turn) relay(ctx context.Context, told *strings.Builder) func(model.Delt
 			return nil
 		}
 		told.WriteString(d.Text)
-		return t.stream.Delta(ctx, run.MessageDelta, t.generation(), d.Text, 1)
+		return t.stream.Delta(ctx, run.MessageDelta, t.generation(), d.Text, t.attempt)
 	}
 }
 
@@ -168,18 +173,61 @@ func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p pre
 	// What a model said is committed and announced even if the run was canceled a moment
 	// ago: it was streamed to clients already.
 	ctx = context.WithoutCancel(ctx)
-	row := session.Message{Run: t.run.ID, Step: run.Key(i, "model"), Generation: t.generation(), Message: m}
-	stored, err := t.o.Sessions.Append(ctx, t.run.Session, row)
+	m = m.Clean()
+	r.Calls = refs(ag, t.revealed(m.Calls))
+	stored, pending, err := t.commit(ctx, commitment{
+		step: run.Key(i, "model"), generation: t.generation(), message: m,
+		output: func(seq int64) any { r.Message = seq; return r },
+		event:  run.MessageCompleted,
+		data:   func(seq int64) any { return completedData{Seq: seq, Text: m.Content, Calls: m.Calls, Finish: r.Finish} },
+	})
+	r.Message = stored.Seq
 	if err != nil {
 		return r, err
 	}
-	t.transcript.add(stored...)
-	// A repeat of this step finds what its first attempt stored.
-	m = stored[0].Message
-	r.Message, r.Calls = stored[0].Seq, refs(ag, t.revealed(m.Calls))
-	return r, t.stream.Emit(ctx, run.MessageCompleted, t.generation(), completedData{
-		Seq: r.Message, Text: m.Content, Calls: m.Calls, Finish: r.Finish,
-	})
+	if len(m.Calls) == 0 {
+		t.unsettled = pending // the end of the turn waits for it
+		return r, nil
+	}
+	return r, pending.Wait(ctx)
+}
+
+// restarts begins the attempts at a message. One that another process was at begins anew.
+func (t *turn) restarts(ctx context.Context) error {
+	t.attempt = 1
+	if !t.resumed || t.again {
+		return nil
+	}
+	t.again = true
+	stored, err := t.o.Hub.Stored(ctx, t.run.ID)
+	if err != nil {
+		return err
+	}
+	for _, e := range stored {
+		var d events.Delta
+		switch e.Type { //nolint:exhaustive // the others say nothing of attempts
+		case run.MessageCompleted:
+			t.attempt = 1
+		case run.MessageDelta, run.ReasoningDelta:
+			if err := json.Unmarshal(e.Data, &d); err != nil {
+				return fmt.Errorf("decoding event %d of run %s: %w", e.Seq, t.run.ID, err)
+			}
+			t.attempt = max(t.attempt, d.Attempt)
+		case run.MessageRestarted:
+			var r restartedData
+			if err := json.Unmarshal(e.Data, &r); err != nil {
+				return fmt.Errorf("decoding event %d of run %s: %w", e.Seq, t.run.ID, err)
+			}
+			t.attempt = max(t.attempt, r.Attempt)
+		}
+	}
+	t.attempt++
+	return t.stream.Emit(ctx, run.MessageRestarted, t.generation(), restartedData{t.attempt})
+}
+
+// restartedData says which attempt at the message begins.
+type restartedData struct {
+	Attempt int `json:"attempt"`
 }
 
 // finishOf is why the model stopped, as far as its message tells.

@@ -2,9 +2,10 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -16,8 +17,8 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
-// resumable is what a run needs of its turn to go on in another process. Its input is in
-// the session.
+// resumable is what a run needs of its turn to go on in another process. The input of one
+// that has begun is in the session.
 type resumable struct {
 	Principal    principal.Principal `json:"principal"`
 	Above        []string            `json:"above,omitempty"`
@@ -28,75 +29,88 @@ type resumable struct {
 	MaxOutput    int                 `json:"max_output,omitempty"`
 	Temperature  *float64            `json:"temperature,omitempty"`
 	TopP         *float64            `json:"top_p,omitempty"`
+	Input        []chat.Message      `json:"input,omitempty"`   // of a queued turn
+	Request      string              `json:"request,omitempty"` // digest of one with an idempotency key
 }
 
-func resumableOf(t Turn) json.RawMessage {
-	raw, err := json.Marshal(resumable{t.Principal, t.Above, t.Unattended, t.Instructions, t.ClientTools, t.ToolChoice, t.MaxOutput, t.Temperature, t.TopP})
-	if err != nil {
-		return nil // such a run is not resumed
+// resumableOf is what is kept of a turn. The input of one that waits is not in its session
+// yet.
+func resumableOf(t Turn, waits bool) (json.RawMessage, error) {
+	r := resumable{
+		Principal: t.Principal, Above: t.Above, Unattended: t.Unattended, Instructions: t.Instructions, ClientTools: t.ClientTools,
+		ToolChoice: t.ToolChoice, MaxOutput: t.MaxOutput, Temperature: t.Temperature, TopP: t.TopP,
 	}
-	return raw
+	if waits {
+		r.Input = t.Input
+	}
+	if t.IdempotencyKey != "" {
+		r.Request = requestOf(t)
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the turn: %w", err)
+	}
+	return raw, nil
+}
+
+// requestOf is a digest of what a request with an idempotency key asks for.
+func requestOf(t Turn) string {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	for _, part := range []any{t.Agent, t.Session, t.Instructions, t.Input, t.ClientTools} {
+		if err := enc.Encode(part); err != nil {
+			return "" // strings, messages and definitions encode
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func (r resumable) turn(row store.Run) Turn {
 	return Turn{
-		Agent: row.Agent, Session: row.Session, Principal: r.Principal, Above: r.Above, Unattended: r.Unattended, Instructions: r.Instructions,
+		Agent: row.Agent, Session: row.Session, IdempotencyKey: row.IdempotencyKey, Parent: row.Parent, Input: r.Input, Principal: r.Principal, Above: r.Above, Unattended: r.Unattended, Instructions: r.Instructions,
 		ClientTools: r.ClientTools, ToolChoice: r.ToolChoice, MaxOutput: r.MaxOutput, Temperature: r.Temperature, TopP: r.TopP,
 	}
 }
 
-// Resume goes on with the runs that waited for an approval when their process ended. Call
-// it once, when the first generation is live, by a process that stays; the others leave
-// them to it. A run that cannot go on ends as those do that a crash interrupted.
-func (l *Loop) Resume(ctx context.Context) error {
-	rows, err := l.o.Runs.RunningRuns(ctx)
-	if err != nil {
-		return fmt.Errorf("listing runs that wait: %w", err)
-	}
-	for _, row := range rows {
-		if _, here := l.Active(row.ID); here {
-			continue
-		}
-		err := l.resume(ctx, row)
-		if err == nil {
-			l.o.Log.Info("run goes on", "run", row.ID, "session", row.Session, "agent", row.Agent, "generation", row.Generation)
-			continue
-		}
-		l.o.Log.Warn("run cannot go on", "run", row.ID, "session", row.Session, "agent", row.Agent, "generation", row.Generation, "err", err)
-		if err := l.recoverRun(ctx, row); err != nil {
-			return fmt.Errorf("ending interrupted run %s: %w", row.ID, err)
-		}
-	}
-	return nil
-}
+// errTired ends a run that several processes did not outlive.
+var errTired = fault.New(fault.Unavailable, "the server stopped %d times while this run was under way, so it is not tried again", maxAttempts)
 
+// resume goes on with a run that this process has claimed.
 func (l *Loop) resume(ctx context.Context, row store.Run) error {
 	var kept resumable
 	if err := json.Unmarshal(row.Turn, &kept); err != nil {
 		return fault.New(fault.Unavailable, "what the run needs to go on was not kept")
 	}
-	messages, err := l.o.Sessions.Messages(ctx, session.Scope{All: true}, row.Session, 0, 0)
+	if row.Attempts > maxAttempts {
+		return errTired
+	}
+	a := admission{
+		turn: kept.turn(row), runID: row.ID, generation: row.Generation, resumed: true, began: row.Started, lease: row.Lease,
+		session: session.Session{ID: row.Session, Owner: row.Owner, Agent: row.Agent},
+	}
+	r, runCtx := l.running(principal.Into(ctx, kept.Principal), a)
+	r.OnDisconnect = "continue"
+	if row.Status == string(run.Queued) {
+		a.resumed = false
+		if err := l.enter(r); err != nil {
+			return err
+		}
+		go l.wait(runCtx, r, a)
+		return nil
+	}
+	messages, err := l.o.Store.Messages(ctx, session.Scope{All: true}, row.Session, 0, 0)
 	if err != nil {
 		return err
 	}
 	if messages, err = l.closeUnknown(ctx, row, messages); err != nil {
 		return err
 	}
-	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &Running{ID: row.ID, Session: row.Session, Agent: row.Agent, Generation: row.Generation, OnDisconnect: "continue", cancel: cancel, done: make(chan struct{})}
-	l.mu.Lock()
-	if l.closing {
-		l.mu.Unlock()
-		cancel(nil)
-		return fault.New(fault.Unavailable, "the server is stopping")
+	r.placed = true
+	if err := l.enter(r); err != nil {
+		return err
 	}
-	l.active[r.ID] = r
-	l.mu.Unlock()
-	a := admission{
-		turn: kept.turn(row), runID: row.ID, generation: row.Generation, resumed: true, began: row.Started,
-		session: session.Session{ID: row.Session, Owner: row.Owner, Agent: row.Agent},
-	}
-	go l.drive(principal.Into(runCtx, kept.Principal), r, a, messages)
+	close(r.begun)
+	go l.drive(runCtx, r, a, messages)
 	return nil
 }
 
@@ -111,11 +125,12 @@ func (l *Loop) closeUnknown(ctx context.Context, row store.Run, messages []sessi
 		if open.call.Client || !h.mayHaveRun(open.call.ID) || l.repeatable(row.Agent, open.call.Name) {
 			continue
 		}
-		stored, err := l.o.Sessions.Append(ctx, row.Session, openResult(open, errCrashed, true))
-		if err != nil {
+		m := openResult(open, errCrashed, true)
+		m.Seq, m.Message = lastSeq(messages)+1, m.Clean()
+		if err := l.o.Store.Commit(ctx, []store.Entry{{Run: row.ID, Epoch: row.Epoch, Messages: []session.Message{m}}}); err != nil {
 			return nil, err
 		}
-		messages = append(messages, stored...)
+		messages = append(messages, m)
 	}
 	return messages, nil
 }
@@ -188,18 +203,6 @@ func (l *Loop) approvals(ctx context.Context, row store.Run) ([]store.Approval, 
 
 // maxListed is how many questions of one run are looked at.
 const maxListed = 500
-
-// waits says whether a run waits for an approval, or had the answer and did not go on yet.
-func (l *Loop) waits(ctx context.Context, row store.Run, messages []session.Message) (bool, error) {
-	if len(row.Turn) == 0 {
-		return false, nil
-	}
-	h, err := l.historyOf(ctx, row)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(openCalls(messages, row.ID), func(o openCall) bool { return h.asked[o.call.ID] && !h.resolved[o.call.ID] }), nil
-}
 
 // withdraw ends the questions of a run that has ended.
 func (l *Loop) withdraw(ctx context.Context, row store.Run) error {

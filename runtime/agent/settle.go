@@ -71,29 +71,78 @@ func silence(p prepared, r replied, times int) *failure {
 // announces it.
 func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 	t.letGo()
-	if errors.Is(err, errParked) && ctx.Err() == nil {
-		t.o.Log.Info("run waits for an approval beyond this process", "run", t.run.ID, "session", t.run.Session, "generation", t.generation())
-		return Outcome{Status: run.Running, Usage: o.Usage, Iterations: o.Iterations, Err: errParked}
+	if given := t.givenUp(ctx, err); given != nil {
+		t.o.Log.Info("run goes on elsewhere", "run", t.run.ID, "session", t.run.Session, "generation", t.generation(), "err", given)
+		return Outcome{Status: run.Running, Usage: o.Usage, Iterations: o.Iterations, Err: given}
 	}
 	err = causeOf(ctx, err)
 	// From here on nothing may be cut short: it is what makes the run whole.
 	ctx = context.WithoutCancel(ctx)
-	if err != nil {
-		err = errors.Join(err, t.answerOpenCalls(ctx, err))
-		o.Status = run.Failed
-		if fault.KindOf(err) == fault.Canceled {
-			o.Status = run.Canceled
+	if err == nil {
+		if err = t.end(ctx, o); err == nil {
+			t.log(o)
+			return o
 		}
-		o.Err = t.shown(err)
+		if t.unsettled.Wait(ctx) == nil {
+			return t.endFailed(o, err)
+		}
+		// The message of the reply is not stored: the run has failed.
 	}
-	if endErr := t.stream.End(ctx, terminal(o.Status), t.row(o), endData(o)); endErr != nil {
-		t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "generation", t.generation(), "err", endErr)
-		t.endLater(t.row(o), endData(o))
-		o = Outcome{Status: run.Failed, Usage: o.Usage, Iterations: o.Iterations, Err: fault.Wrap(fault.KindOf(endErr), endErr, "the end of the run could not be stored: %s", fault.Message(endErr))}
+	openErr := t.answerOpenCalls(ctx, err)
+	o.Message, o.Finish = session.Message{}, ""
+	o.Status = run.Failed
+	if fault.KindOf(err) == fault.Canceled {
+		o.Status = run.Canceled
+	}
+	o.Err = t.shown(errors.Join(err, openErr))
+	end := t.end
+	if openErr != nil || t.stream.Failed() {
+		// What was in line was not stored: what the store has decides what is open.
+		end = func(ctx context.Context, o Outcome) error {
+			return t.conclude(ctx, t.row(o), endData(o))
+		}
+	}
+	if endErr := end(ctx, o); endErr != nil {
+		return t.endFailed(o, endErr)
 	}
 	t.log(o)
 	return o
 }
+
+func (t *turn) end(ctx context.Context, o Outcome) error {
+	return t.stream.End(ctx, terminal(o.Status), t.row(o), endData(o))
+}
+
+// endFailed is the outcome of a run whose end the store refused.
+func (t *turn) endFailed(o Outcome, err error) Outcome {
+	t.o.Log.Error("ending run", "run", t.run.ID, "session", t.run.Session, "generation", t.generation(), "err", err)
+	if !errors.Is(err, store.ErrLost) {
+		t.endLater(t.row(o), endData(o))
+	}
+	o = Outcome{Status: run.Failed, Usage: o.Usage, Iterations: o.Iterations, Err: fault.Wrap(fault.KindOf(err), err, "the end of the run could not be stored: %s", fault.Message(err))}
+	t.log(o)
+	return o
+}
+
+// givenUp says why this process stops here with a run that is not over: the process stops,
+// or another has the run.
+func (t *turn) givenUp(ctx context.Context, err error) *fault.Error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrLost):
+		return errTaken
+	case errors.Is(cause, ErrShutdown):
+		return ErrShutdown
+	case errors.Is(err, errParked) && ctx.Err() == nil:
+		return errParked
+	}
+	return nil
+}
+
+// errTaken is how a run ends in a process that stood still until another took it over.
+var errTaken = fault.New(fault.Unavailable, "another process goes on with this run: follow its events there")
 
 // shown is err as the run's: with a kind, and a message fit for clients.
 func (t *turn) shown(err error) *fault.Error {
@@ -114,11 +163,10 @@ func (t *turn) answerOpenCalls(ctx context.Context, cause error) error {
 		if open.call.Client {
 			continue
 		}
-		stored, err := t.o.Sessions.Append(ctx, t.run.Session, openResult(open, cause, t.transcript.began(open.call.ID)))
-		if err != nil {
+		m := openResult(open, cause, t.transcript.began(open.call.ID))
+		if _, err := t.commitNow(ctx, commitment{step: m.Step, generation: m.Generation, message: m.Message}); err != nil {
 			return err
 		}
-		t.transcript.add(stored...)
 	}
 	return nil
 }
@@ -144,6 +192,7 @@ func (t *turn) row(o Outcome) store.Run {
 	r := store.Run{
 		ID: t.run.ID, Session: t.run.Session, Owner: t.owner, Agent: t.Agent, Status: string(o.Status),
 		Generation: t.generation(), Started: t.started, Ended: time.Now(), Iterations: o.Iterations, Usage: usage,
+		Lease: t.under,
 	}
 	if o.Err != nil {
 		r.Error = errorBody(o.Err)

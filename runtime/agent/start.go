@@ -1,10 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -33,41 +33,54 @@ type admission struct {
 	turn       Turn
 	runID      string
 	session    session.Session
+	isNew      bool // the session is to be made
 	generation int64
 	onBusy     string
 	onLeave    string
+	lease      store.Lease
 	resumed    bool      // another process began the run
 	began      time.Time // if so
 }
 
-// Start commits the turn's input and runs the turn in the background, detached from
-// ctx, which only bounds the waiting for a place. Errors: NotFound for an agent or
-// session that is not there or not the principal's, Denied for an agent the principal
-// may not use, Exists for a busy session of an agent that rejects, Invalid for input
-// that makes no turn.
+// fresh is the session that is to be made with the run, or nil.
+func (a admission) fresh() *session.Session {
+	if !a.isNew {
+		return nil
+	}
+	return &a.session
+}
+
+// input is the turn's, as messages of the session.
+func (a admission) input() []session.Message {
+	input := make([]session.Message, len(a.turn.Input))
+	for i, m := range a.turn.Input {
+		input[i] = session.Message{Run: a.runID, Step: inputStep(i), Generation: a.generation, Message: m}
+	}
+	return input
+}
+
+// Start commits the turn's input and runs the turn in the background, detached from ctx. A
+// turn whose session is busy, or for which there is no place, is stored and waits for one.
+// Errors: NotFound for an agent or session that is not there or not the principal's,
+// Denied for an agent the principal may not use, Exists for a busy session of an agent that
+// rejects and for an idempotency key of another request, Invalid for input that makes no
+// turn.
 func (l *Loop) Start(ctx context.Context, t Turn) (*Running, error) {
+	if r, err := l.keyed(ctx, t); r != nil || err != nil {
+		return r, err
+	}
 	a, err := l.admit(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	r, runCtx, err := l.enter(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	begun := false
-	defer func() {
-		if !begun {
-			l.leave(r) // also if the store panics
+	r, err := l.place(ctx, a)
+	if t.IdempotencyKey != "" && fault.KindOf(err) == fault.Exists {
+		// Two with the same key at once: the other was first.
+		if first, kerr := l.keyed(ctx, t); first != nil || kerr != nil {
+			return first, kerr
 		}
-	}()
-	// Detached: a client that goes away in the middle must not leave a run half begun.
-	messages, err := l.begin(context.WithoutCancel(ctx), a)
-	if err != nil {
-		return nil, err
 	}
-	begun = true
-	go l.drive(runCtx, r, a, messages)
-	return r, nil
+	return r, err
 }
 
 func (l *Loop) admit(ctx context.Context, t Turn) (admission, error) {
@@ -84,8 +97,8 @@ func (l *Loop) admit(ctx context.Context, t Turn) (admission, error) {
 		return admission{}, err
 	}
 	a := admission{
-		turn: t, runID: newID("run"), generation: lease.Number,
-		onBusy: ag.OnBusy, onLeave: ag.OnDisconnect,
+		turn: t, runID: newID("run"), generation: lease.Number, isNew: t.Session == "",
+		onBusy: cmp.Or(t.OnBusy, ag.OnBusy), onLeave: ag.OnDisconnect, lease: store.Lease{Holder: l.id, Epoch: 1},
 	}
 	a.session, err = l.session(ctx, t)
 	return a, err
@@ -133,7 +146,7 @@ func checkInput(t Turn, ag *snapshot.Agent) error {
 // session finds the turn's session, or describes a new one without creating it.
 func (l *Loop) session(ctx context.Context, t Turn) (session.Session, error) {
 	if t.Session != "" {
-		return l.o.Sessions.Session(ctx, session.ScopeOf(t.Principal), t.Session)
+		return l.o.Store.Session(ctx, session.ScopeOf(t.Principal), t.Session)
 	}
 	s := session.Session{ID: newID("ses"), Owner: t.Principal.Name, Agent: t.Agent, Hidden: t.Hidden}
 	if t.Hidden {
@@ -148,75 +161,13 @@ func (l *Loop) session(ctx context.Context, t Turn) (session.Session, error) {
 	return s, nil
 }
 
-// enter waits for a place: a free worker and, for an agent that queues, an idle
-// session. It holds no generation meanwhile. A run that has entered must leave.
-func (l *Loop) enter(ctx context.Context, a admission) (*Running, context.Context, error) {
-	stop := context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.idle.Broadcast()
-	})
-	defer stop()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for {
-		busy := l.busy(a.session.ID)
-		switch {
-		case l.closing:
-			return nil, nil, fault.New(fault.Unavailable, "the server is stopping")
-		case ctx.Err() != nil:
-			return nil, nil, context.Cause(ctx)
-		case busy && a.onBusy == "reject":
-			return nil, nil, fault.New(fault.Exists, "session %q is busy: a turn is running", a.session.ID)
-		case !busy && l.room():
-			return l.admitted(ctx, a)
-		}
-		l.waiting++
-		l.idle.Wait()
-		l.waiting--
-	}
-}
-
-// room says whether the live generation lets one more run begin. A run that waits holds
-// none, so it goes by what is live when it is asked. Needs mu.
-func (l *Loop) room() bool {
-	lease, release, err := l.o.Holder.AcquireFor("admitting a run")
-	if err != nil {
-		return true // stopping: the run ends of that
-	}
-	defer release()
-	most := lease.Config.Runtime.MaxRuns
-	return most == 0 || len(l.active)-l.resting < most
-}
-
-// admitted registers the run. Needs mu.
-func (l *Loop) admitted(ctx context.Context, a admission) (*Running, context.Context, error) {
-	runCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &Running{
-		ID: a.runID, Session: a.session.ID, Agent: a.turn.Agent, Generation: a.generation,
-		OnDisconnect: a.onLeave, cancel: cancel, done: make(chan struct{}),
-	}
-	l.active[r.ID] = r
-	return r, principal.Into(runCtx, a.turn.Principal), nil
-}
-
-// busy says whether the session has a run. Needs mu.
-func (l *Loop) busy(sessionID string) bool {
-	for _, r := range l.active {
-		if r.Session == sessionID {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *Loop) leave(r *Running) {
-	r.cancel(nil)
-	l.mu.Lock()
-	delete(l.active, r.ID)
-	l.idle.Broadcast()
-	l.mu.Unlock()
-	close(r.done)
+// row is that of an admitted run.
+func (l *Loop) row(a admission, status run.Status) (store.Run, error) {
+	turn, err := resumableOf(a.turn, false)
+	return store.Run{
+		ID: a.runID, Session: a.session.ID, Owner: a.session.Owner, Agent: a.turn.Agent, Status: string(status), Generation: a.generation,
+		Started: a.startedAt(), Turn: turn, IdempotencyKey: a.turn.IdempotencyKey, Parent: a.turn.Parent, Lease: a.lease,
+	}, err
 }
 
 // begin creates what is new and commits run and input; it gives the whole transcript.
@@ -228,43 +179,37 @@ func (l *Loop) begin(ctx context.Context, a admission) ([]session.Message, error
 	if err := checkResults(before, a.turn.Input); err != nil {
 		return nil, err
 	}
-	if a.turn.Session == "" {
-		if err := l.o.Sessions.CreateSession(ctx, a.session); err != nil {
+	row, err := l.row(a, run.Running)
+	if err != nil {
+		return nil, err
+	}
+	input, err := l.o.Store.BeginRun(ctx, row, a.fresh(), a.input()...)
+	if err != nil {
+		return nil, err
+	}
+	if last := lastSeq(before); len(input) > 0 && input[0].Seq > last+1 {
+		// A turn of another process ended between the two.
+		if before, err = l.o.Store.Messages(ctx, session.Scope{All: true}, a.session.ID, 0, int(input[0].Seq-1)); err != nil {
 			return nil, err
 		}
 	}
-	row := store.Run{
-		ID: a.runID, Session: a.session.ID, Owner: a.session.Owner, Agent: a.turn.Agent, Status: string(run.Running),
-		Generation: a.generation, Started: time.Now(), Turn: resumableOf(a.turn),
-	}
-	if err := l.o.Runs.BeginRun(ctx, row); err != nil {
-		return nil, errors.Join(err, l.unplace(ctx, a))
-	}
-	input, err := l.commitInput(ctx, a)
-	if err == nil {
-		return append(before, input...), nil
-	}
-	row.Status, row.Ended, row.Error = string(run.Failed), time.Now(), errorBody(err)
-	stream := l.o.Hub.Open(row.ID, row.Session, row.Owner)
-	defer stream.Close()
-	failed := &fault.Error{Kind: fault.KindOf(err), Message: fault.Message(err), Err: err}
-	return nil, errors.Join(err, stream.End(ctx, run.RunFailed, row, endData(Outcome{Err: failed})))
+	return append(before, input...), nil
 }
 
-// before is what the session holds. Nobody else appends to it: the run has entered.
+// lastSeq is the number of the last of the messages of a session.
+func lastSeq(messages []session.Message) int64 {
+	if len(messages) == 0 {
+		return 0
+	}
+	return messages[len(messages)-1].Seq
+}
+
+// before is what the session holds.
 func (l *Loop) before(ctx context.Context, a admission) ([]session.Message, error) {
-	if a.turn.Session == "" {
+	if a.isNew {
 		return nil, nil
 	}
-	return l.o.Sessions.Messages(ctx, session.Scope{All: true}, a.session.ID, 0, 0)
-}
-
-// unplace takes back a new session that came to hold nothing.
-func (l *Loop) unplace(ctx context.Context, a admission) error {
-	if a.turn.Session != "" {
-		return nil
-	}
-	return l.o.Sessions.DeleteSession(ctx, session.Scope{All: true}, a.session.ID)
+	return l.o.Store.Messages(ctx, session.Scope{All: true}, a.session.ID, 0, 0)
 }
 
 // checkResults refuses results that answer no open call of a client's: one with a
@@ -294,14 +239,6 @@ func checkResults(before []session.Message, input []chat.Message) error {
 		note(m, false)
 	}
 	return nil
-}
-
-func (l *Loop) commitInput(ctx context.Context, a admission) ([]session.Message, error) {
-	input := make([]session.Message, len(a.turn.Input))
-	for i, m := range a.turn.Input {
-		input[i] = session.Message{Run: a.runID, Step: inputStep(i), Generation: a.generation, Message: m}
-	}
-	return l.o.Sessions.Append(ctx, a.session.ID, input...)
 }
 
 func errorBody(err error) json.RawMessage {

@@ -12,7 +12,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/registry"
 	"github.com/hermes-runtime/hermes/runtime/run"
-	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -71,9 +70,9 @@ func (t *turn) answerRepeated(ctx context.Context, i int, p prepared, r replied,
 		if ref.Same == 0 || ref.Client {
 			continue
 		}
-		var result ran
+		var one ran
 		step := run.Key(i, "tool", ref.Index)
-		err := t.steps.Do(ctx, step, &result, func(ctx context.Context) (any, error) {
+		err := t.steps.Do(ctx, step, &one, func(ctx context.Context) (any, error) {
 			if stored, ok := t.transcript.of(step); ok {
 				return ran{Message: stored.Seq, Failed: stored.Failed, Repeated: true}, nil
 			}
@@ -82,16 +81,14 @@ func (t *turn) answerRepeated(ctx context.Context, i int, p prepared, r replied,
 				return ran{}, fault.New(fault.NotFound, "the message with this call is not in the session any more")
 			}
 			call, first := m.Calls[ref.Index], m.Calls[ref.Same-1]
-			result, err := t.commitResult(ctx, p, step, call, dispatch.Outcome{
+			return t.commitResult(ctx, p, step, answered{call: call, repeated: true, outcome: dispatch.Outcome{
 				Tool: tool.Name(call.Name), Content: asDuplicate(first.ID), Failed: failed[ref.Same-1],
-			}, "")
-			result.Repeated = true
-			return result, err
+			}})
 		})
 		if err != nil {
 			return out, err
 		}
-		out = append(out, result)
+		out = append(out, one)
 	}
 	return out, nil
 }
@@ -136,7 +133,10 @@ func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref c
 	if err != nil {
 		return ran{}, err
 	}
-	return t.commitResult(ctx, p, step, call, outcome, warning)
+	if outcome.Failed && errors.Is(context.Cause(ctx), ErrShutdown) {
+		return ran{}, ErrShutdown // whoever goes on with the run decides what becomes of the call
+	}
+	return t.commitResult(ctx, p, step, answered{call: call, outcome: outcome, warning: warning})
 }
 
 // guarding runs one call unless the turn goes round in a circle with it, and gives the
@@ -253,19 +253,30 @@ func refused(call chat.Call, err error) dispatch.Outcome {
 // allowed refuses what the live generation took away: also from a turn that was offered it.
 func (t *turn) allowed(called *registry.Tool) error { return t.o.Holder.Allows(t.Agent, called) }
 
-func (t *turn) commitResult(ctx context.Context, p prepared, step string, call chat.Call, o dispatch.Outcome, warning string) (ran, error) {
-	row := session.Message{Run: t.run.ID, Step: step, Generation: p.Generation, Message: chat.Message{
-		Role: chat.Tool, CallID: call.ID, Name: string(o.Tool), Content: o.Content, Failed: o.Failed, Untrusted: o.Untrusted, Note: warning,
-	}}
-	stored, err := t.o.Sessions.Append(context.WithoutCancel(ctx), t.run.Session, row)
-	if err != nil {
-		return ran{}, err
-	}
-	t.transcript.add(stored...)
-	out := ran{Message: stored[0].Seq, Failed: o.Failed}
-	return out, t.stream.Emit(context.WithoutCancel(ctx), run.ToolFinished, p.Generation, toolData{
-		Call: call.ID, Tool: string(o.Tool), Failed: o.Failed, Milliseconds: o.Duration.Milliseconds(), Seq: out.Message,
+// answered is what came of a call.
+type answered struct {
+	call     chat.Call
+	outcome  dispatch.Outcome
+	warning  string // to the model
+	repeated bool
+}
+
+func (t *turn) commitResult(ctx context.Context, p prepared, step string, r answered) (ran, error) {
+	o, call := r.outcome, r.call
+	out := ran{Failed: o.Failed, Repeated: r.repeated}
+	m, err := t.commitNow(context.WithoutCancel(ctx), commitment{
+		step: step, generation: p.Generation,
+		message: chat.Message{
+			Role: chat.Tool, CallID: call.ID, Name: string(o.Tool), Content: o.Content, Failed: o.Failed, Untrusted: o.Untrusted, Note: r.warning,
+		},
+		output: func(seq int64) any { out.Message = seq; return out },
+		event:  run.ToolFinished,
+		data: func(seq int64) any {
+			return toolData{Call: call.ID, Tool: string(o.Tool), Failed: o.Failed, Milliseconds: o.Duration.Milliseconds(), Seq: seq}
+		},
 	})
+	out.Message = m.Seq
+	return out, err
 }
 
 type toolData struct {

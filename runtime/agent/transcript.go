@@ -37,6 +37,13 @@ func (t *transcript) add(rows ...session.Message) {
 	t.rows = append(t.rows, rows...)
 }
 
+// next is the number of the next message of the session, which only this turn appends to.
+func (t *transcript) next() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return lastSeq(t.rows) + 1
+}
+
 // all are the messages known so far.
 func (t *transcript) all() []session.Message {
 	t.mu.Lock()

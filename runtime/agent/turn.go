@@ -12,9 +12,11 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/events"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -28,7 +30,13 @@ type turn struct {
 	owner      string
 	started    time.Time
 	resumed    bool // another process began it
+	under      store.Lease
 	steps      run.Steps
+	memory     *memory        // behind steps; nil: the run remembers nothing of its own
+	order      sync.Mutex     // held while a message gets its number and its place in line
+	unsettled  events.Pending // the final message, which is on its way
+	attempt    int            // at the message under way
+	again      bool           // the attempts of another process are counted
 	stream     *events.Stream
 	transcript *transcript
 	loops      guard
@@ -81,7 +89,7 @@ func (t *turn) loop(ctx context.Context) (Outcome, error) {
 	for i := 1; ; i++ {
 		done, next, err := t.iteration(ctx, i, u)
 		u = next
-		if err != nil || done != nil {
+		if err != nil || done != nil && (done.Finish == model.ToolCalls || t.ends()) {
 			return t.outcome(done, u), err
 		}
 	}
@@ -90,6 +98,9 @@ func (t *turn) loop(ctx context.Context) (Outcome, error) {
 // iteration is one model call with the calls it asks for, on one generation.
 func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, error) {
 	defer t.letGo()
+	if err := t.steered(ctx); err != nil {
+		return nil, u, err
+	}
 	var p prepared
 	if err := t.steps.Do(ctx, run.Key(i, "prepare"), &p, func(ctx context.Context) (any, error) { return t.prepare(ctx, u) }); err != nil {
 		return nil, u, err
@@ -98,7 +109,13 @@ func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, er
 	if err := t.steps.Do(ctx, run.Key(i, "model"), &r, func(ctx context.Context) (any, error) { return t.callModel(ctx, i, p) }); err != nil {
 		return nil, u, err
 	}
+	if err := t.stops(CancelAfterModel); err != nil {
+		return nil, u.after(r, nil), err
+	}
 	ran, err := t.callTools(ctx, i, p, r)
+	if err == nil {
+		err = t.stops(CancelAfterTools)
+	}
 	if err != nil {
 		return nil, u.after(r, ran), err
 	}
@@ -129,8 +146,9 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 	defer l.leave(r)
 	t := &turn{
 		Loop: l, Turn: a.turn, run: r, name: "run " + r.ID + " of agent " + a.turn.Agent, owner: a.session.Owner,
-		started: a.startedAt(), steps: l.steps(r.ID), last: a.generation, resumed: a.resumed,
-		stream: l.o.Hub.Open(r.ID, r.Session, a.session.Owner), transcript: newTranscript(messages, r.ID), results: results{took: -1},
+		started: a.startedAt(), under: a.lease, last: a.generation, resumed: a.resumed,
+		stream:     l.o.Hub.Open(store.Run{ID: r.ID, Session: r.Session, Owner: a.session.Owner, Lease: a.lease}),
+		transcript: newTranscript(messages, r.ID), results: results{took: -1},
 	}
 	defer t.stream.Close()
 	defer t.guard(func(err error) { r.outcome = Outcome{Status: run.Failed, Err: t.shown(err)} })
@@ -142,8 +160,12 @@ func (l *Loop) drive(ctx context.Context, r *Running, a admission, messages []se
 func (t *turn) guarded(ctx context.Context) (o Outcome, err error) {
 	defer t.unpin()
 	defer t.guard(func(p error) { err = p })
+	if t.steps, t.memory, err = t.remembers(ctx, store.Run{ID: t.run.ID}, t.resumed); err != nil {
+		return Outcome{}, err
+	}
 	if !t.resumed {
-		if err := t.stream.Emit(ctx, run.Started, t.last, startedData{Agent: t.Agent}); err != nil {
+		// It is told before anything else of the run, and nothing waits for that.
+		if _, err := t.stream.Begin(ctx, events.Batch{Event: run.Started, Generation: t.last, Data: startedData{Agent: t.Agent}}); err != nil {
 			return Outcome{}, err
 		}
 	}

@@ -125,3 +125,17 @@ func (u Usage) Add(o Usage) Usage {
 
 // Total is input and output together.
 func (u Usage) Total() int { return u.Input + u.Output }
+
+// Clean is the message as a store gives it back: its text is valid UTF-8, lone surrogates
+// included, and what JSON leaves out is left out.
+func (m Message) Clean() Message {
+	content := strings.ToValidUTF8(m.Content, "\uFFFD")
+	m.Content = ""
+	body, err := json.Marshal(m)
+	var out Message
+	if err != nil || json.Unmarshal(body, &out) != nil {
+		out = m // a message always encodes
+	}
+	out.Content = content
+	return out
+}

@@ -4,7 +4,7 @@
 // It does not decide what happened (the loop does) and does not encode for clients
 // (the server does).
 //
-//	Stream.Emit, Delta ──> pending ──> committer: number, one AppendEvents for all runs
+//	Stream.Emit, Commit, Delta ──> pending ──> committer: number, one transaction for all runs
 //	                                       │
 //	                                       v announce
 //	Subscribe: store ──caught up──> log of the topic (recent events in memory)
@@ -50,6 +50,7 @@ import (
 type Store interface {
 	store.Events
 	store.Runs
+	store.Journal
 }
 
 // Hub connects producers of run events with the store and with subscribers.
@@ -132,7 +133,9 @@ type entry struct {
 	time       time.Time
 	data       json.RawMessage // nil for a delta until it is taken
 	end        *store.Run      // the run ends with this event
-	flushed    chan struct{}   // if set, no event: the stream is closed behind what came before
+	messages   []session.Message
+	steps      []store.Step
+	flushed    chan struct{} // if set, no event: the stream is closed behind what came before
 
 	delta   bool
 	text    []byte
@@ -185,78 +188,66 @@ type numbered struct {
 	row   store.Event
 }
 
-// commit stores a batch and announces it. Events that end runs follow the others, each
-// in the transaction that ends its run.
+// commit stores a batch in one transaction and announces it. If that fails, what each
+// stream has is stored in a transaction of its own, so that only the stream at fault fails.
 func (h *Hub) commit(batch []*entry) {
 	ctx := context.Background()
-	var plain, ends []numbered
+	var all []numbered
+	var flushed []*entry
 	for _, e := range batch {
 		if err := e.stream.over(); err != nil {
 			e.answer(err)
 			continue
 		}
-		n, err := h.number(ctx, e)
-		switch {
-		case err != nil:
-			h.fail(e, err)
-		case e.end != nil || e.flushed != nil:
-			ends = append(ends, n)
-		default:
-			plain = append(plain, n)
+		if e.flushed != nil {
+			flushed = append(flushed, e)
+			continue
 		}
+		n, err := h.number(ctx, e)
+		if err != nil {
+			h.fail(e, err)
+			continue
+		}
+		all = append(all, n)
 	}
-	h.commitPlain(ctx, plain)
-	for _, n := range ends {
-		h.commitEnd(ctx, n)
+	h.commitAllOf(ctx, all)
+	for _, e := range flushed {
+		e.stream.finish(errClosed(e.stream.run), false)
+		e.answer(nil)
 	}
 }
 
-func (h *Hub) commitEnd(ctx context.Context, n numbered) {
-	if err := n.stream.failure(); err != nil {
-		n.answer(err)
+func (h *Hub) commitAllOf(ctx context.Context, list []numbered) {
+	if len(list) == 0 {
 		return
 	}
-	if n.flushed != nil {
-		n.stream.finish(errClosed(n.stream.run), false)
-		n.answer(nil)
-		return
-	}
-	h.settle([]numbered{n}, h.store.EndRun(ctx, *n.end, n.row))
-}
-
-// commitPlain stores events in one transaction; if that fails, those of each stream in
-// one of their own, so that only the stream at fault fails.
-func (h *Hub) commitPlain(ctx context.Context, events []numbered) {
-	if len(events) == 0 {
-		return
-	}
-	err := h.store.AppendEvents(ctx, rows(events))
+	err := h.store.Commit(ctx, entries(list))
 	if err == nil {
-		h.settle(events, nil)
+		h.settle(list, nil)
 		return
 	}
 	groups, order := map[*Stream][]numbered{}, []*Stream{}
-	for _, n := range events {
+	for _, n := range list {
 		if groups[n.stream] == nil {
 			order = append(order, n.stream)
 		}
 		groups[n.stream] = append(groups[n.stream], n)
 	}
 	if len(order) == 1 {
-		h.settle(events, err)
+		h.settle(list, err)
 		return
 	}
 	for _, s := range order {
-		h.settle(groups[s], h.store.AppendEvents(ctx, rows(groups[s])))
+		h.settle(groups[s], h.store.Commit(ctx, entries(groups[s])))
 	}
 }
 
-func rows(events []numbered) []store.Event {
-	list := make([]store.Event, len(events))
-	for i, n := range events {
-		list[i] = n.row
+func entries(list []numbered) []store.Entry {
+	out := make([]store.Entry, len(list))
+	for i, n := range list {
+		out[i] = store.Entry{Run: n.stream.run, Epoch: n.stream.epoch, Messages: n.messages, Steps: n.steps, Event: n.row, End: n.end}
 	}
-	return list
+	return out
 }
 
 // settle announces committed events, or fails them, and answers their producers.
@@ -266,7 +257,9 @@ func (h *Hub) settle(events []numbered, err error) {
 			h.fail(n.entry, err)
 			continue
 		}
-		n.stream.topic.announce(n.event, len(n.row.Body))
+		if n.row.Body != nil {
+			n.stream.topic.announce(n.event, len(n.row.Body))
+		}
 		if n.typ.Terminal() {
 			h.keep(n.stream.topic)
 			n.stream.finish(errEnded(n.stream.run), false)
@@ -297,11 +290,11 @@ func (e *entry) answer(err error) {
 // calls it.
 func (h *Hub) number(ctx context.Context, e *entry) (numbered, error) {
 	s := e.stream
-	if e.flushed != nil {
-		return numbered{entry: e}, nil
-	}
 	if err := s.count(ctx); err != nil {
 		return numbered{}, err
+	}
+	if e.typ == "" {
+		return numbered{entry: e}, nil
 	}
 	if e.delta {
 		data, err := json.Marshal(Delta{Text: string(e.text), Attempt: e.attempt})

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,10 +53,10 @@ func (b *bench) begin(id string) *Stream {
 	if err := b.db.CreateSession(context.Background(), session.Session{ID: "s-" + id, Owner: owner}); err != nil {
 		b.tb.Fatal(err)
 	}
-	if err := b.db.BeginRun(context.Background(), store.Run{ID: id, Session: "s-" + id, Owner: owner}); err != nil {
+	if err := storetest.Begin(context.Background(), b.db, store.Run{ID: id, Session: "s-" + id, Owner: owner}); err != nil {
 		b.tb.Fatal(err)
 	}
-	return b.Open(id, "s-"+id, owner)
+	return b.Open(store.Run{ID: id, Session: "s-" + id, Owner: owner})
 }
 
 // restart replaces the hub by one that has seen nothing.
@@ -159,7 +160,7 @@ func TestRun(t *testing.T) {
 	if diff := cmp.Diff([]run.EventType{run.Started, run.MessageCompleted, run.RunCompleted}, types); diff != "" {
 		t.Errorf("an ended run has its events without deltas (-want +got):\n%s", diff)
 	}
-	err = b.Open("r", "s-r", owner).Emit(ctx, run.ToolStarted, 3, nil)
+	err = b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner}).Emit(ctx, run.ToolStarted, 3, nil)
 	if fault.KindOf(err) != fault.Exists {
 		t.Errorf("Emit after the end: %v", err)
 	}

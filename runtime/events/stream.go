@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,7 @@ type Stream struct {
 	hub                 *Hub
 	topic               *topic
 	run, session, owner string
+	epoch               int64
 
 	// These belong to the committer.
 	last     int64 // the last number given out
@@ -51,17 +53,18 @@ func errEnded(id string) error {
 	return fault.New(fault.Exists, "run %q has ended: it takes no further events", id)
 }
 
-// Open returns the stream of a run, whose row must exist. A resumed run goes on
-// counting where it stopped. While a run's stream is live, Open returns that one.
-func (h *Hub) Open(runID, session, owner string) *Stream {
+// Open returns the stream of a run, whose row must exist and have the epoch of r: it is
+// written under that lease. A resumed run goes on counting where it stopped. While a run's
+// stream is live, Open returns that one.
+func (h *Hub) Open(r store.Run) *Stream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s, ok := h.streams[runID]; ok {
+	if s, ok := h.streams[r.ID]; ok {
 		return s
 	}
-	s := &Stream{hub: h, topic: h.acquire(runID), run: runID, session: session, owner: owner, room: make(chan struct{})}
+	s := &Stream{hub: h, topic: h.acquire(r.ID), run: r.ID, session: r.Session, owner: r.Owner, epoch: r.Epoch, room: make(chan struct{})}
 	s.topic.broken(nil)
-	h.streams[runID] = s
+	h.streams[r.ID] = s
 	return s
 }
 
@@ -72,7 +75,67 @@ func (h *Hub) Open(runID, session, owner string) *Stream {
 //
 // A terminal event is better emitted by End.
 func (s *Stream) Emit(ctx context.Context, t run.EventType, generation int64, data any) error {
-	return s.emit(ctx, t, generation, data, nil)
+	return s.Commit(ctx, Batch{Event: t, Generation: generation, Data: data})
+}
+
+// Batch is what a run commits in one transaction: messages with the numbers they get in
+// their session, outputs of steps, and an event.
+type Batch struct {
+	Messages   []session.Message
+	Steps      []store.Step
+	Event      run.EventType // empty: none
+	Generation int64
+	Data       any // of the event, encoded as a JSON object; nil: none
+}
+
+// Commit commits a batch, in order with Emit, and returns when it is in the store and
+// announced.
+func (s *Stream) Commit(ctx context.Context, b Batch) error {
+	p, err := s.Begin(ctx, b)
+	if err != nil {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// Pending is a batch that is on its way to the store.
+type Pending struct{ e *entry }
+
+// Wait returns when the batch is in the store and announced, or why it is not. If ctx ends
+// first, its error is returned and the batch may still be committed.
+func (p Pending) Wait(ctx context.Context) error {
+	if p.e == nil {
+		return nil // nothing is on its way
+	}
+	select {
+	case err := <-p.e.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Begin puts a batch in line and does not wait for its commit.
+func (s *Stream) Begin(ctx context.Context, b Batch) (Pending, error) {
+	return s.begin(ctx, b, nil)
+}
+
+func (s *Stream) begin(ctx context.Context, b Batch, end *store.Run) (Pending, error) {
+	if err := ctx.Err(); err != nil {
+		return Pending{}, err
+	}
+	e := &entry{
+		stream: s, typ: b.Event, generation: b.Generation, time: time.Now().UTC(), messages: b.Messages, steps: b.Steps, end: end,
+		done: make(chan error, 1),
+	}
+	if b.Data != nil {
+		body, err := json.Marshal(b.Data)
+		if err != nil {
+			return Pending{}, fmt.Errorf("encoding data of event %s: %w", b.Event, err)
+		}
+		e.data = body
+	}
+	return Pending{e}, s.push(e)
 }
 
 // End ends the run: in one transaction its row gets the final state r, the deltas of a
@@ -86,34 +149,15 @@ func (s *Stream) End(ctx context.Context, t run.EventType, r store.Run, data any
 	if !t.Terminal() {
 		return fault.New(fault.Invalid, "ending run %q: event %q is not terminal", s.run, t)
 	}
-	if s.hasFailed() {
-		s = s.hub.Open(s.run, s.session, s.owner)
+	if s.Failed() {
+		s = s.hub.Open(store.Run{ID: s.run, Session: s.session, Owner: s.owner, Lease: store.Lease{Epoch: s.epoch}})
 		defer s.Close()
 	}
-	return s.emit(ctx, t, r.Generation, data, &r)
-}
-
-func (s *Stream) emit(ctx context.Context, t run.EventType, generation int64, data any, end *store.Run) error {
-	if err := ctx.Err(); err != nil {
+	p, err := s.begin(ctx, Batch{Event: t, Generation: r.Generation, Data: data}, &r)
+	if err != nil {
 		return err
 	}
-	e := &entry{stream: s, typ: t, generation: generation, time: time.Now().UTC(), end: end, done: make(chan error, 1)}
-	if data != nil {
-		body, err := json.Marshal(data)
-		if err != nil {
-			return fmt.Errorf("encoding data of event %s: %w", t, err)
-		}
-		e.data = body
-	}
-	if err := s.push(e); err != nil {
-		return err
-	}
-	select {
-	case err := <-e.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return p.Wait(ctx)
 }
 
 // Post adds one event, in order with Emit, without waiting for its commit; it waits only
@@ -256,7 +300,8 @@ func (s *Stream) failure() error {
 	return s.err
 }
 
-func (s *Stream) hasFailed() bool {
+// Failed says that a commit failed: what was in line since is not in the store.
+func (s *Stream) Failed() bool {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	return s.failed
@@ -302,7 +347,11 @@ func (s *Stream) finish(err error, failed bool) bool {
 	s.failed = failed
 	s.taken(0)
 	delete(h.streams, s.run)
-	s.topic.broken(err)
+	if errors.Is(err, store.ErrLost) {
+		h.notify(s.run) // another process goes on with the run, and those who follow it with that
+	} else {
+		s.topic.broken(err)
+	}
 	h.release(s.topic)
 	return true
 }

@@ -31,11 +31,11 @@ type gated struct {
 
 var errDisk = fault.New(fault.Unavailable, "the disk is full")
 
-func (g *gated) fails(events []store.Event) error {
+func (g *gated) fails(entries []store.Entry) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sizes = append(g.sizes, len(events))
-	for _, e := range events {
+	g.sizes = append(g.sizes, len(entries))
+	for _, e := range entries {
 		if e.Run == g.broken {
 			return errDisk
 		}
@@ -61,22 +61,15 @@ func (g *gated) isShut() bool {
 	return g.shut
 }
 
-func (g *gated) AppendEvents(ctx context.Context, events []store.Event) error {
+func (g *gated) Commit(ctx context.Context, entries []store.Entry) error {
 	if g.isShut() {
 		g.entered <- struct{}{}
 		<-g.pass
 	}
-	if err := g.fails(events); err != nil {
+	if err := g.fails(entries); err != nil {
 		return err
 	}
-	return g.Store.AppendEvents(ctx, events)
-}
-
-func (g *gated) EndRun(ctx context.Context, r store.Run, last ...store.Event) error {
-	if err := g.fails(last); err != nil {
-		return err
-	}
-	return g.Store.EndRun(ctx, r, last...)
+	return g.Store.Commit(ctx, entries)
 }
 
 // gate puts a gated store under the bench's hub.
@@ -306,7 +299,7 @@ func TestResume(t *testing.T) {
 	if e, err, _ := next(); err != nil || e.Seq != 2 {
 		t.Fatalf("the delta of before: %v, %v", e, err)
 	}
-	s = b.Open("r", "s-r", owner)
+	s = b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner})
 	b.must(s.Delta(t.Context(), run.MessageDelta, 1, "again", 1))
 	b.must(s.End(t.Context(), run.RunFailed, store.Run{ID: "r", Status: string(run.Failed)}, nil))
 	for _, want := range []int64{3, 4} {
@@ -316,7 +309,7 @@ func TestResume(t *testing.T) {
 	}
 	b.restart()
 	for _, typ := range []run.EventType{run.MessageCompleted, run.RunFailed} {
-		if err := b.Open("r", "s-r", owner).Emit(t.Context(), typ, 1, nil); fault.KindOf(err) != fault.Exists {
+		if err := b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner}).Emit(t.Context(), typ, 1, nil); fault.KindOf(err) != fault.Exists {
 			t.Errorf("%s after the end: %v", typ, err)
 		}
 	}
@@ -357,7 +350,7 @@ func TestStreamClose(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := b.begin("r")
-	if b.Open("r", "s-r", owner) != s {
+	if b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner}) != s {
 		t.Error("Open of a live run gives another stream")
 	}
 	b.must(s.Delta(t.Context(), run.MessageDelta, 1, "text", 0))
@@ -369,7 +362,7 @@ func TestStreamClose(t *testing.T) {
 	if err := s.Emit(t.Context(), run.ToolStarted, 1, nil); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("Emit after Close: %v", err)
 	}
-	b.must(b.Open("r", "s-r", owner).End(t.Context(), run.RunCompleted, completed("r"), nil))
+	b.must(b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner}).End(t.Context(), run.RunCompleted, completed("r"), nil))
 	if got, err := b.collect(mine(), "r", 0); err != nil || len(got) != 1 || got[0].Seq != 2 {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -380,7 +373,7 @@ func TestStreamClose(t *testing.T) {
 func TestEmitWithoutRow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	if err := b.Open("ghost", "s", owner).Emit(t.Context(), run.Started, 1, nil); fault.KindOf(err) != fault.NotFound {
+	if err := b.Open(store.Run{ID: "ghost", Session: "s", Owner: owner}).Emit(t.Context(), run.Started, 1, nil); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("Emit: %v", err)
 	}
 	_, err := b.collect(session.Scope{All: true}, "ghost", 0)

@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 func TestSubscribeScope(t *testing.T) {
@@ -57,12 +58,14 @@ func TestSubscribeBeforeOpen(t *testing.T) {
 	b.begin("r").Close()
 	next, stop := iter.Pull2(b.Subscribe(t.Context(), mine(), "r", 0))
 	defer stop()
-	go func() { _ = b.Open("r", "s-r", owner).Emit(context.Background(), run.Started, 1, nil) }()
+	go func() {
+		_ = b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner}).Emit(context.Background(), run.Started, 1, nil)
+	}()
 	if e, err, _ := next(); err != nil || e.Type != run.Started {
 		t.Errorf("got %v, %v", e, err)
 	}
 	b.begin("q").Close()
-	b.must(b.db.EndRun(t.Context(), completed("q")))
+	b.must(storetest.EndRun(t.Context(), b.db, completed("q")))
 	if list, err := b.collect(mine(), "q", 0); err != nil || len(list) != 0 {
 		t.Errorf("ended without an event: got %v, %v", list, err)
 	}
@@ -360,12 +363,12 @@ func TestLongHistory(t *testing.T) {
 		for seq := i + 1; seq <= min(i+page, n); seq++ {
 			rows = append(rows, store.Event{Run: "r", Seq: int64(seq), Delta: seq%2 == 0, Body: fmt.Appendf(nil, `{"seq":%d,"type":"tool.progress"}`, seq)})
 		}
-		b.must(b.db.AppendEvents(t.Context(), rows))
+		b.must(storetest.AppendEvents(t.Context(), b.db, rows))
 	}
 	next, stop := iter.Pull2(b.Subscribe(t.Context(), mine(), "r", 0))
 	defer stop()
 	list := pull(t, next, n)
-	b.must(b.Open("r", "s-r", owner).End(t.Context(), run.RunCompleted, completed("r"), nil))
+	b.must(b.Open(store.Run{ID: "r", Session: "s-r", Owner: owner}).End(t.Context(), run.RunCompleted, completed("r"), nil))
 	wantGapless(t, append(list, pull(t, next, 1)...), 0)
 	b.restart()
 	ended, err := b.collect(mine(), "r", 0)

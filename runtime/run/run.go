@@ -19,8 +19,9 @@ import (
 // Status is where a run stands.
 type Status string
 
-// The states. All but Running are final.
+// The states. All but Queued and Running are final.
 const (
+	Queued    Status = "queued" // waits for its session, or for a place
 	Running   Status = "running"
 	Completed Status = "completed"
 	Failed    Status = "failed"
@@ -44,10 +45,18 @@ const (
 	ApprovalRequested EventType = "approval.requested"
 	ApprovalResolved  EventType = "approval.resolved"
 	MessageCompleted  EventType = "message.completed"
-	RunCompleted      EventType = "run.completed"
-	RunFailed         EventType = "run.failed"
-	RunCanceled       EventType = "run.canceled"
+	// MessageRestarted tells that the text of the current message so far does not count: it
+	// begins anew, with the deltas of a new attempt.
+	MessageRestarted EventType = "message.restarted"
+	// Steered tells of a message that the run was given while it ran.
+	Steered      EventType = "run.steered"
+	RunCompleted EventType = "run.completed"
+	RunFailed    EventType = "run.failed"
+	RunCanceled  EventType = "run.canceled"
 )
+
+// Ended says whether the state is final.
+func (s Status) Ended() bool { return s == Completed || s == Failed || s == Canceled }
 
 // Terminal says whether the event ends its run.
 func (t EventType) Terminal() bool {

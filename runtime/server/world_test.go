@@ -143,11 +143,11 @@ func newWorld(t *testing.T) *world {
 	w.agent("b")
 	desk := approval.New(db)
 	dispatcher := dispatch.New(dispatch.Options{Artifacts: results, Results: db, Grants: db, Log: log, Grace: time.Millisecond})
-	w.loop = agent.New(agent.Options{Holder: w.holder, Dispatch: dispatcher, Sessions: db, Runs: db, Hub: w.hub, Desk: desk, Log: log})
+	w.loop = agent.New(agent.Options{Holder: w.holder, Dispatch: dispatcher, Store: db, Alone: true, Hub: w.hub, Desk: desk, Log: log})
 	w.srv = server.New(server.Options{Holder: w.holder, Log: log, Routes: slices.Concat(
 		openai.Routes(openai.Options{Holder: w.holder, Loop: w.loop, Hub: w.hub, Sessions: db, Log: log}),
 		api.Routes(api.Options{
-			Holder: w.holder, Loop: w.loop, Hub: w.hub, Store: db, Approvals: desk, Dispatch: dispatcher, Artifacts: results,
+			Holder: w.holder, Loop: w.loop, Hub: w.hub, Store: db, History: db, Approvals: desk, Dispatch: dispatcher, Artifacts: results,
 			Reloader: w.reload, Checks: w.checks, Log: log, Version: "test", Started: time.Now(),
 		}),
 		[]route.Route{{Method: http.MethodGet, Pattern: "/api/panic", Access: route.User, Handle: func(http.ResponseWriter, *http.Request) error { panic("at the disco") }}},

@@ -35,27 +35,41 @@ type Run struct {
 	Error      json.RawMessage `json:"error,omitempty"` // fault.Body
 	// IdempotencyKey, if set, is unique per owner.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Parent is the run whose call this one works for; empty: none.
+	Parent string `json:"parent,omitempty"`
 	// Turn is what whoever began the run needs to resume it; JSON of theirs, or nil.
 	Turn json.RawMessage `json:"-"`
+	Lease
+}
+
+// RunList says which runs to list, newest first.
+type RunList struct {
+	Session string // empty: any
+	Agent   string // empty: any
+	Status  string // empty: any
+	Before  string // an id: only older ones
+	Limit   int    // 0: 50; at most 500
 }
 
 // Runs keeps the rows of runs.
 type Runs interface {
-	// BeginRun adds a running run. If its session already has one running, or its
-	// idempotency key is taken, the error is fault.Exists.
-	BeginRun(ctx context.Context, r Run) error
-	// EndRun sets the final state, adds the last events and, for a completed run, drops
-	// its deltas, whose text is in its messages; those of another run stay, since a
-	// client may have been told text that nothing else holds. All of it is one
-	// transaction. A run that has ended already keeps its state and the error is
-	// fault.Exists.
-	EndRun(ctx context.Context, r Run, last ...Event) error
+	// BeginRun adds a run with its input, in one transaction, and gives the input as it was
+	// stored. One whose Status is run.Queued only waits: its input is left to StartRun. Any
+	// other becomes the running one of its session; if that has one running or queued, or
+	// the idempotency key is taken, the error is fault.Exists, and its Detail names the run
+	// in the way, {"run": id}. A session that fresh describes is made with it.
+	BeginRun(ctx context.Context, r Run, fresh *session.Session, input ...session.Message) ([]session.Message, error)
+	// StartRun makes a queued run the running one of its session, with its input, under the
+	// lease it was queued with. false: another is running, or was queued before it. A run
+	// that is not queued any more is fault.Exists, one of another holder ErrLost.
+	StartRun(ctx context.Context, l Lease, id string, input ...session.Message) ([]session.Message, bool, error)
 	// Run reads one.
 	Run(ctx context.Context, scope session.Scope, id string) (Run, error)
 	// RunByKey finds a run by its idempotency key.
 	RunByKey(ctx context.Context, owner, key string) (Run, error)
-	// RunningRuns lists every run that has not ended; after a start these are the ones
-	// a crash interrupted.
+	// ListRuns lists runs, newest first.
+	ListRuns(ctx context.Context, scope session.Scope, l RunList) ([]Run, error)
+	// RunningRuns lists every run that has not ended, oldest first.
 	RunningRuns(ctx context.Context) ([]Run, error)
 }
 
@@ -69,13 +83,8 @@ type Event struct {
 	Body  json.RawMessage
 }
 
-// Events keeps the events of runs.
+// Events gives the events of runs, which Journal.Commit adds.
 type Events interface {
-	// AppendEvents adds events of any number of runs in one transaction. The Seq of
-	// each must be the one after the last of its run: a number that is taken is
-	// fault.Exists, a gap is fault.Invalid. Owner is set by the store. A delta of a run
-	// that has completed counts but is not kept.
-	AppendEvents(ctx context.Context, events []Event) error
 	// Events reads those with Seq > after in order, at most limit (0: all).
 	Events(ctx context.Context, scope session.Scope, run string, after int64, limit int) ([]Event, error)
 	// LastEvent is the number of the last event of a run, 0 without one, counting
@@ -134,6 +143,9 @@ type Results interface {
 type Store interface {
 	session.Store
 	Runs
+	Journal
+	Leases
+	Controls
 	Events
 	Results
 	Approvals

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/internal/pgtest"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 // benchServers are one that writes as in production, and that of the tests.
@@ -24,7 +25,7 @@ func benchServers(b *testing.B, run func(b *testing.B, s *pgtest.Server)) {
 
 func benchRun(b *testing.B, d *DB, id string) {
 	b.Helper()
-	if err := errors.Join(d.CreateSession(b.Context(), sessionOf(id)), d.BeginRun(b.Context(), store.Run{ID: id, Session: id, Owner: "ann"})); err != nil {
+	if err := errors.Join(d.CreateSession(b.Context(), sessionOf(id)), storetest.Begin(b.Context(), d, store.Run{ID: id, Session: id, Owner: "ann"})); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -57,7 +58,7 @@ func BenchmarkAppendEvents(b *testing.B) {
 						seq++
 						group[i] = store.Event{Run: "r", Seq: seq, Delta: true, Body: []byte(`{"type":"message.delta","data":{"text":"a few words","attempt":0}}`)}
 					}
-					if err := d.AppendEvents(b.Context(), group); err != nil {
+					if err := storetest.AppendEvents(b.Context(), d, group); err != nil {
 						b.Fatal(err)
 					}
 				}

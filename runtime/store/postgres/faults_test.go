@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 // faults breaks the connection at the n-th thing that is sent: before it is, or after, so
@@ -79,7 +80,7 @@ func (c faultConn) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return 0, errors.Join(&net.OpError{Op: "write", Err: net.ErrClosed}, c.Conn.Close())
+	return 0, errors.Join(&net.OpError{Op: "write", Err: net.ErrClosed}, c.Close())
 }
 
 // operation is one call of the store. It may be repeated after an error.
@@ -98,7 +99,7 @@ func life(suffix string) []operation {
 	return []operation{
 		{"create", func(c context.Context, d *DB) error { return d.CreateSession(c, sessionOf(s)) }},
 		{"begin", func(c context.Context, d *DB) error {
-			return d.BeginRun(c, store.Run{ID: r, Session: s, Owner: "ann", IdempotencyKey: r})
+			return storetest.Begin(c, d, store.Run{ID: r, Session: s, Owner: "ann", IdempotencyKey: r})
 		}},
 		{"append", func(c context.Context, d *DB) error {
 			_, err := d.Append(c, s, message(r, "1", "needle one"), message(r, "2", "needle two"))
@@ -108,7 +109,9 @@ func life(suffix string) []operation {
 			_, err := d.Append(c, s, message(r, "2", "needle two"), message(r, "3", "three"))
 			return err
 		}},
-		{"events", func(c context.Context, d *DB) error { return d.AppendEvents(c, []store.Event{event(1), event(2)}) }},
+		{"events", func(c context.Context, d *DB) error {
+			return storetest.AppendEvents(c, d, []store.Event{event(1), event(2)})
+		}},
 		{"title", func(c context.Context, d *DB) error { return d.SetTitle(c, all(), s, "title") }},
 		{"branch", func(c context.Context, d *DB) error {
 			return d.Branch(c, all(), s, 2, session.Session{ID: b, Owner: "ann"})
@@ -122,7 +125,7 @@ func life(suffix string) []operation {
 			return want(len(list), 2, err)
 		}},
 		{"end", func(c context.Context, d *DB) error {
-			return d.EndRun(c, store.Run{ID: r, Status: string(run.Completed)}, event(3))
+			return storetest.EndRun(c, d, store.Run{ID: r, Status: string(run.Completed)}, event(3))
 		}},
 		{"delete", func(c context.Context, d *DB) error { return d.DeleteSession(c, all(), b) }},
 	}

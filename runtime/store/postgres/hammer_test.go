@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 func all() session.Scope { return session.Scope{All: true} }
@@ -63,7 +64,7 @@ func TestHammer(t *testing.T) {
 		if err := dbs[0].CreateSession(t.Context(), sessionOf(id)); err != nil {
 			t.Fatal(err)
 		}
-		if err := dbs[1].BeginRun(t.Context(), store.Run{ID: "run-" + id, Session: id, Owner: "ann"}); err != nil {
+		if err := storetest.Begin(t.Context(), dbs[1], store.Run{ID: "run-" + id, Session: id, Owner: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		for w, d := range dbs {
@@ -118,7 +119,7 @@ func hammerEvents(t *testing.T, d *DB, run string, rounds int) {
 			t.Error(err)
 			return
 		}
-		err = d.AppendEvents(t.Context(), []store.Event{{Run: run, Seq: last + 1, Delta: added%2 == 0, Body: []byte(`{}`)}})
+		err = storetest.AppendEvents(t.Context(), d, []store.Event{{Run: run, Seq: last + 1, Delta: added%2 == 0, Body: []byte(`{}`)}})
 		switch {
 		case err == nil:
 			added++
@@ -170,7 +171,7 @@ func TestOneRunning(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				id := fmt.Sprintf("r%d-%d", w, i)
-				if err := d.BeginRun(t.Context(), store.Run{ID: id, Session: "s", Owner: "ann"}); refused(t, err) {
+				if err := storetest.Begin(t.Context(), d, store.Run{ID: id, Session: "s", Owner: "ann"}); refused(t, err) {
 					continue
 				}
 				began.Add(1)
@@ -185,7 +186,7 @@ func TestOneRunning(t *testing.T) {
 			for i := range rounds {
 				id := fmt.Sprintf("k%d-%d", w, i)
 				r := store.Run{ID: id, Session: fmt.Sprint("t", w), Owner: "ann", IdempotencyKey: fmt.Sprint("key", i)}
-				if err := d.BeginRun(t.Context(), r); !refused(t, err) {
+				if err := storetest.Begin(t.Context(), d, r); !refused(t, err) {
 					keyed.Add(1)
 					endRun(t, d, id)
 				}
@@ -206,7 +207,7 @@ func refused(t *testing.T, err error) bool {
 }
 
 func endRun(t *testing.T, d *DB, id string) {
-	if err := d.EndRun(t.Context(), store.Run{ID: id, Status: string(run.Completed)}); err != nil {
+	if err := storetest.EndRun(t.Context(), d, store.Run{ID: id, Status: string(run.Completed)}); err != nil {
 		t.Errorf("EndRun: %v", err)
 	}
 }
@@ -351,7 +352,7 @@ func holding(t *testing.T, d *DB, id string) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(t.Context(), "BEGIN; SELECT 1 FROM sessions WHERE id = '"+id+"' FOR UPDATE"); err != nil {
+	if _, err := conn.Exec(t.Context(), "SET idle_in_transaction_session_timeout = 0; BEGIN; SELECT 1 FROM sessions WHERE id = '"+id+"' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	release = sync.OnceFunc(func() {

@@ -54,26 +54,31 @@ func (t *tx) session(id string) (sessionRow, error) {
 func (d *DB) Append(ctx context.Context, id string, messages ...session.Message) ([]session.Message, error) {
 	var stored []session.Message
 	err := d.write(ctx, func(t *tx) error {
-		stored = nil
 		s, err := t.session(id)
 		if err != nil {
 			return err
 		}
-		last := s.last
-		for _, m := range messages {
-			row, err := t.append(&s, m)
-			if err != nil {
-				return err
-			}
-			stored = append(stored, row)
-		}
-		if s.last == last {
-			return nil
-		}
-		_, err = t.exec(`UPDATE sessions SET messages = $1, updated = greatest(updated, $2) WHERE num = $3`, s.last, stamp(time.Now()), s.num)
+		stored, err = t.appendAll(&s, messages)
 		return err
 	})
 	return given(stored, err)
+}
+
+// appendAll stores messages under the next numbers and gives them as they are stored.
+func (t *tx) appendAll(s *sessionRow, messages []session.Message) (stored []session.Message, err error) {
+	last := s.last
+	for _, m := range messages {
+		row, err := t.append(s, m)
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, row)
+	}
+	if s.last == last {
+		return stored, nil
+	}
+	_, err = t.exec(`UPDATE sessions SET messages = $1, updated = greatest(updated, $2) WHERE num = $3`, s.last, stamp(time.Now()), s.num)
+	return stored, err
 }
 
 // append stores one message under the next number, unless its step is there already.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -25,9 +26,7 @@ func with(t *testing.T, address string, params url.Values) string {
 		t.Fatal(err)
 	}
 	query := u.Query()
-	for name, values := range params {
-		query[name] = values
-	}
+	maps.Copy(query, params)
 	u.RawQuery = query.Encode()
 	return u.String()
 }
@@ -161,7 +160,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), address, Options{schema: further(t, "DELETE FROM sessions; CREATE TABLE more (id text); nonsense;")})
-	if err == nil || !strings.Contains(err.Error(), "0002_more.sql") {
+	if err == nil || !strings.Contains(err.Error(), "_more.sql") {
 		t.Errorf("a migration that is wrong: %v", err)
 	}
 	if _, err := d.Session(t.Context(), all(), "s"); err != nil {
@@ -208,7 +207,7 @@ func TestSettings(t *testing.T) {
 	}
 	for setting, want := range map[string]string{
 		"lock_timeout": "5s", "statement_timeout": "30s", "search_path": "hermes",
-		"idle_in_transaction_session_timeout": "1min", "application_name": "hermes", "transaction_isolation": "read committed",
+		"idle_in_transaction_session_timeout": "5s", "application_name": "hermes", "transaction_isolation": "read committed",
 	} {
 		var got string
 		if err := d.scan(t.Context(), `SELECT current_setting($1)`, []any{setting}, &got); err != nil || got != want {

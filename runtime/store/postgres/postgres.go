@@ -25,7 +25,8 @@
 // Waiting for a connection ends with the caller's context. A transaction that has begun
 // runs to its end or to its time limit, so that a cancelled caller never leaves half of
 // its rows; one that another transaction got in the way of is repeated a few times.
-// Transactions lock rows in one order: session, runs by id.
+// Transactions that lock several rows lock runs first and then sessions, each by id;
+// where the deletion of a session goes the other way, one of the two is repeated.
 //
 // # Errors
 //
@@ -75,7 +76,7 @@ func defaults() map[string]string {
 	return map[string]string{
 		"statement_timeout":                   "30s",
 		"lock_timeout":                        "10s",
-		"idle_in_transaction_session_timeout": "60s",
+		"idle_in_transaction_session_timeout": "5s",
 		"application_name":                    "hermes",
 	}
 }

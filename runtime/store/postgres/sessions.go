@@ -136,7 +136,7 @@ func (d *DB) DeleteSession(ctx context.Context, scope session.Scope, id string) 
 // it did. The caller has locked its row, without which no run begins.
 func (t *tx) deleteSession(id string) (bool, error) {
 	deleted, err := t.exec(`DELETE FROM sessions WHERE id = $1
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = $1 AND status = 'running')`, id)
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = $1 AND status IN ('running', 'queued'))`, id)
 	if err != nil || deleted == 0 {
 		return false, err
 	}
@@ -187,6 +187,6 @@ func (d *DB) expired(ctx context.Context, now time.Time) (ids []string, err erro
 		ids = append(ids, id)
 		return err
 	}, `SELECT id FROM sessions s WHERE expires > 0 AND expires < $1
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND status = 'running') ORDER BY expires LIMIT $2`, stamp(now), sweepBatch)
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND status IN ('running', 'queued')) ORDER BY expires LIMIT $2`, stamp(now), sweepBatch)
 	return given(ids, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 // notice is one call that Watch makes.
@@ -49,7 +50,7 @@ func TestWatch(t *testing.T) {
 	dbs := two(t, Options{})
 	for _, id := range []string{"s", "q"} {
 		if err := errors.Join(dbs[0].CreateSession(t.Context(), sessionOf(id)),
-			dbs[0].BeginRun(t.Context(), store.Run{ID: "run " + id, Session: id, Owner: "ann"})); err != nil {
+			storetest.Begin(t.Context(), dbs[0], store.Run{ID: "run " + id, Session: id, Owner: "ann"})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,20 +60,20 @@ func TestWatch(t *testing.T) {
 	next := int64(1)
 	for range 3 {
 		for range 3 {
-			if err := dbs[0].AppendEvents(t.Context(), []store.Event{event("run s", next), event("run s", next+1)}); err != nil {
+			if err := storetest.AppendEvents(t.Context(), dbs[0], []store.Event{event("run s", next), event("run s", next+1)}); err != nil {
 				t.Fatal(err)
 			}
 			heard.expect(t, notice{"run s", next + 1})
 			next += 2
 		}
-		if err := dbs[0].AppendEvents(t.Context(), []store.Event{event("run s", next+1)}); err == nil {
+		if err := storetest.AppendEvents(t.Context(), dbs[0], []store.Event{event("run s", next+1)}); err == nil {
 			t.Error("a gap was accepted")
 		}
 		server.Exec(t, dbs[0].pool.Config().ConnString(), "NOTIFY hermes_events, 'of somebody else'")
 		kill(t, dbs[1], `query LIKE 'LISTEN%'`)
 		heard.expect(t, notice{})
 	}
-	if err := dbs[0].EndRun(t.Context(), store.Run{ID: "run q", Status: string(run.Completed)}, event("run q", 1)); err != nil {
+	if err := storetest.EndRun(t.Context(), dbs[0], store.Run{ID: "run q", Status: string(run.Completed)}, event("run q", 1)); err != nil {
 		t.Fatal(err)
 	}
 	heard.expect(t, notice{"run q", 1})
@@ -104,14 +105,14 @@ func TestManyEvents(t *testing.T) {
 	const runs, each = 20, 50
 	for i := range runs {
 		id := fmt.Sprint(i)
-		if err := errors.Join(d.CreateSession(t.Context(), sessionOf(id)), d.BeginRun(t.Context(), store.Run{ID: id, Session: id, Owner: "ann"})); err != nil {
+		if err := errors.Join(d.CreateSession(t.Context(), sessionOf(id)), storetest.Begin(t.Context(), d, store.Run{ID: id, Session: id, Owner: "ann"})); err != nil {
 			t.Fatal(err)
 		}
 		for seq := range each {
 			batch = append(batch, store.Event{Run: id, Seq: int64(seq + 1), Delta: true, Body: fmt.Appendf(nil, `{"n":%d}`, seq)})
 		}
 	}
-	if err := d.AppendEvents(t.Context(), batch); err != nil {
+	if err := storetest.AppendEvents(t.Context(), d, batch); err != nil {
 		t.Fatal(err)
 	}
 	for i := range runs {

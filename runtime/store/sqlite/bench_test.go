@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 func sessionOf(id string) session.Session { return session.Session{ID: id, Owner: "ann", Agent: "a"} }
@@ -33,7 +34,7 @@ func BenchmarkAppendEvents(b *testing.B) {
 			if err := d.CreateSession(b.Context(), sessionOf("s")); err != nil {
 				b.Fatal(err)
 			}
-			if err := d.BeginRun(b.Context(), store.Run{ID: "r", Session: "s", Owner: "ann"}); err != nil {
+			if err := storetest.Begin(b.Context(), d, store.Run{ID: "r", Session: "s", Owner: "ann"}); err != nil {
 				b.Fatal(err)
 			}
 			var seq int64
@@ -44,7 +45,7 @@ func BenchmarkAppendEvents(b *testing.B) {
 					seq++
 					group[i] = store.Event{Run: "r", Seq: seq, Delta: true, Body: []byte(`{"type":"message.delta","data":{"text":"a few words","attempt":0}}`)}
 				}
-				if err := d.AppendEvents(b.Context(), group); err != nil {
+				if err := storetest.AppendEvents(b.Context(), d, group); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 var errInjected = errors.New("injected")
@@ -203,7 +204,7 @@ func runLife() []operation {
 			return d.CreateSession(c, session.Session{ID: "s", Owner: "ann", Expires: timeOf(1)})
 		}},
 		{"begin", func(c context.Context, d *DB) error {
-			return d.BeginRun(c, store.Run{ID: "r", Session: "s", Owner: "ann", IdempotencyKey: "k"})
+			return storetest.Begin(c, d, store.Run{ID: "r", Session: "s", Owner: "ann", IdempotencyKey: "k"})
 		}},
 		{"append", func(c context.Context, d *DB) error {
 			_, err := d.Append(c, "s", message("r", "1", "needle one"), message("r", "2", "needle two"))
@@ -213,7 +214,9 @@ func runLife() []operation {
 			_, err := d.Append(c, "s", message("r", "2", "needle two"), message("r", "3", "three"))
 			return err
 		}},
-		{"events", func(c context.Context, d *DB) error { return d.AppendEvents(c, []store.Event{event(1), event(2)}) }},
+		{"events", func(c context.Context, d *DB) error {
+			return storetest.AppendEvents(c, d, []store.Event{event(1), event(2)})
+		}},
 		{"result", func(c context.Context, d *DB) error {
 			return d.PutResult(c, store.Result{ID: "x", Owner: "ann", Session: "s", Digest: "00"})
 		}},
@@ -238,7 +241,7 @@ func runLife() []operation {
 			return want(len(list), 2, err)
 		}},
 		{"end", func(c context.Context, d *DB) error {
-			return d.EndRun(c, store.Run{ID: "r", Status: string(run.Completed)}, event(3))
+			return storetest.EndRun(c, d, store.Run{ID: "r", Status: string(run.Completed)}, event(3))
 		}},
 		{"sweep", func(c context.Context, d *DB) error { _, err := d.Sweep(c, timeOf(2)); return err }},
 		{"delete", func(c context.Context, d *DB) error { return d.DeleteSession(c, all(), "b") }},

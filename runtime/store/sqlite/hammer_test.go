@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/pack"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 // TestHammer writes to 16 sessions from two goroutines each, while others read, search
@@ -26,7 +27,7 @@ func TestHammer(t *testing.T) {
 		if err := d.CreateSession(t.Context(), session.Session{ID: id, Owner: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.BeginRun(t.Context(), store.Run{ID: "run-" + id, Session: id, Owner: "ann"}); err != nil {
+		if err := storetest.Begin(t.Context(), d, store.Run{ID: "run-" + id, Session: id, Owner: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		for w := range 2 {
@@ -65,13 +66,13 @@ func hammerWrite(t *testing.T, d *DB, id string, w, rounds int) {
 			t.Errorf("Append: %v", err)
 		}
 		if w == 0 {
-			if err := d.AppendEvents(t.Context(), []store.Event{{Run: "run-" + id, Seq: int64(i + 1), Delta: i%2 == 0, Body: []byte(`{}`)}}); err != nil {
+			if err := storetest.AppendEvents(t.Context(), d, []store.Event{{Run: "run-" + id, Seq: int64(i + 1), Delta: i%2 == 0, Body: []byte(`{}`)}}); err != nil {
 				t.Errorf("AppendEvents: %v", err)
 			}
 		}
 	}
 	if w == 0 {
-		if err := d.EndRun(t.Context(), store.Run{ID: "run-" + id, Status: string(run.Completed)}); err != nil {
+		if err := storetest.EndRun(t.Context(), d, store.Run{ID: "run-" + id, Status: string(run.Completed)}); err != nil {
 			t.Errorf("EndRun: %v", err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
 // childEnv makes the test binary a process that writes to the database it names, and
@@ -61,7 +62,7 @@ func write(ctx context.Context, d *DB, id string) error {
 		return err
 	}
 	runID := "run-" + id
-	if err := d.BeginRun(ctx, store.Run{ID: runID, Session: id, Owner: "ann"}); err != nil && !repeated(err) {
+	if err := storetest.Begin(ctx, d, store.Run{ID: runID, Session: id, Owner: "ann"}); err != nil && !repeated(err) {
 		return err
 	}
 	seq, err := d.LastEvent(ctx, runID)
@@ -79,7 +80,7 @@ func write(ctx context.Context, d *DB, id string) error {
 		}
 		fmt.Println("message", id, step)
 		seq++
-		if err := d.AppendEvents(ctx, []store.Event{{Run: runID, Seq: seq, Body: []byte(`{}`)}}); err != nil {
+		if err := storetest.AppendEvents(ctx, d, []store.Event{{Run: runID, Seq: seq, Body: []byte(`{}`)}}); err != nil {
 			return err
 		}
 		fmt.Println("event", runID, seq)
@@ -105,7 +106,7 @@ func TestKill(t *testing.T) {
 	}
 	d := reopen(t, path, Options{})
 	for i := range childSessions {
-		if err := d.EndRun(t.Context(), store.Run{ID: fmt.Sprint("run-s", i), Status: string(run.Failed)}); err != nil {
+		if err := storetest.EndRun(t.Context(), d, store.Run{ID: fmt.Sprint("run-s", i), Status: string(run.Failed)}); err != nil {
 			t.Errorf("ending the interrupted run: %v", err)
 		}
 	}

@@ -46,29 +46,43 @@ func (t *tx) session(id string) (sessionRow, error) {
 // Append implements session.Store.
 func (d *DB) Append(ctx context.Context, id string, messages ...session.Message) ([]session.Message, error) {
 	var stored []session.Message
-	err := d.write(ctx, func(t *tx) error {
-		s, err := t.session(id)
-		if err != nil {
-			return err
-		}
-		last := s.last
-		for _, m := range messages {
-			row, err := t.append(&s, id, m)
-			if err != nil {
-				return err
-			}
-			stored = append(stored, row)
-		}
-		if s.last == last {
-			return nil
-		}
-		_, err = t.exec(`UPDATE sessions SET messages = ?, updated = max(updated, ?) WHERE num = ?`, s.last, time.Now().UnixMicro(), s.num)
+	err := d.write(ctx, func(t *tx) (err error) {
+		stored, err = t.appendAll(id, messages)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return stored, nil
+}
+
+// appendAll stores messages under the next numbers and gives them as they are stored.
+func (t *tx) appendAll(id string, messages []session.Message) (stored []session.Message, err error) {
+	if len(messages) == 0 {
+		return nil, nil
+	}
+	s, err := t.session(id)
+	if err != nil {
+		return nil, err
+	}
+	last := s.last
+	for _, m := range messages {
+		row, err := t.append(&s, id, m)
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, row)
+	}
+	if s.last == last {
+		return stored, nil
+	}
+	return stored, t.touch(s)
+}
+
+// touch stores the number of a session's last message.
+func (t *tx) touch(s sessionRow) error {
+	_, err := t.exec(`UPDATE sessions SET messages = ?, updated = max(updated, ?) WHERE num = ?`, s.last, time.Now().UnixMicro(), s.num)
+	return err
 }
 
 // append stores one message under the next number, unless its step is there already.
@@ -80,23 +94,31 @@ func (t *tx) append(s *sessionRow, id string, m session.Message) (session.Messag
 	if !errors.Is(err, sql.ErrNoRows) {
 		return found, err
 	}
+	if err := t.insertMessage(s, m); err != nil {
+		return m, err
+	}
+	return t.messageOfStep(s.num, m.Run, m.Step)
+}
+
+// insertMessage stores one message under the next number.
+func (t *tx) insertMessage(s *sessionRow, m session.Message) error {
 	content, body, err := store.EncodeMessage(m.Message)
 	if err != nil {
-		return m, err
+		return err
 	}
 	num, err := t.insert(`INSERT INTO messages (session, seq, owner, run, step, generation, role, content, body, indexed, created)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.num, s.last+1, s.owner, m.Run, m.Step, m.Generation, m.Role,
 		content, body, !s.hidden, time.Now().UnixMicro())
 	if err != nil {
-		return m, err
+		return err
 	}
 	s.last++
 	for _, c := range m.Calls {
 		if _, err := t.exec(`INSERT OR IGNORE INTO calls (id, owner, message) VALUES (?, ?, ?)`, c.ID, s.owner, num); err != nil {
-			return m, err
+			return err
 		}
 	}
-	return t.messageOfStep(s.num, m.Run, m.Step)
+	return nil
 }
 
 func (t *tx) messageOfStep(session int64, run, step string) (session.Message, error) {

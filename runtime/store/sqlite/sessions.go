@@ -168,7 +168,7 @@ func (d *DB) DeleteSession(ctx context.Context, scope session.Scope, id string) 
 // it did.
 func (t *tx) deleteSession(id string) (bool, error) {
 	deleted, err := t.exec(`DELETE FROM sessions WHERE id = ?
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = ? AND status = 'running')`, id, id)
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = ? AND status IN ('running', 'queued'))`, id, id)
 	if err != nil || deleted == 0 {
 		return false, err
 	}
@@ -203,7 +203,7 @@ func (d *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
 
 func (d *DB) expired(ctx context.Context, now time.Time) (_ []string, err error) {
 	rows, err := d.query(ctx, `SELECT id FROM sessions s WHERE expires > 0 AND expires < ?
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND status = 'running') ORDER BY expires LIMIT ?`, stamp(now), sweepBatch)
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE session = s.id AND status IN ('running', 'queued')) ORDER BY expires LIMIT ?`, stamp(now), sweepBatch)
 	if err != nil {
 		return nil, explain(err)
 	}

@@ -32,7 +32,7 @@ func testEvents(_ *testing.T, f *fixture) {
 		got, _ := f.numbers("r", c.after, c.limit)
 		f.same(fmt.Sprintf("after %d, limit %d", c.after, c.limit), got, c.want)
 	}
-	f.must("no events", f.store.AppendEvents(f.ctx, nil))
+	f.must("no events", f.store.Commit(f.ctx, nil))
 	_, err = f.store.Events(f.ctx, all(), "x", 0, 0)
 	f.wantKind("events of no run", err, fault.NotFound)
 	_, err = f.store.LastEvent(f.ctx, "x")
@@ -46,7 +46,7 @@ func testEventGroups(_ *testing.T, f *fixture) {
 	f.appendEvents(event("r", 1), event("q", 1), event("r", 2), event("q", 2), event("q", 3))
 	f.wantNumbers("one", "r", []int64{1, 2}, 2)
 	f.wantNumbers("other", "q", []int64{1, 2, 3}, 3)
-	err := f.store.AppendEvents(f.ctx, []store.Event{event("r", 3), event("absent", 1), event("q", 4)})
+	err := f.commitEvents(event("r", 3), event("absent", 1), event("q", 4))
 	f.wantKind("one run is not there", err, fault.NotFound)
 	f.wantNumbers("all or nothing", "r", []int64{1, 2}, 2)
 }
@@ -55,9 +55,9 @@ func testEventNumbers(_ *testing.T, f *fixture) {
 	f.begin(running("r", "s"))
 	f.appendEvents(event("r", 1), event("r", 2))
 	for seq, kind := range map[int64]fault.Kind{0: fault.Exists, 1: fault.Exists, 2: fault.Exists, 4: fault.Invalid} {
-		f.wantKind(fmt.Sprint("number ", seq), f.store.AppendEvents(f.ctx, []store.Event{event("r", seq)}), kind)
+		f.wantKind(fmt.Sprint("number ", seq), f.commitEvents(event("r", seq)), kind)
 	}
-	f.wantKind("a gap inside", f.store.AppendEvents(f.ctx, []store.Event{event("r", 3), event("r", 5)}), fault.Invalid)
+	f.wantKind("a gap inside", f.commitEvents(event("r", 3), event("r", 5)), fault.Invalid)
 	f.wantNumbers("as before", "r", []int64{1, 2}, 2)
 }
 
@@ -85,7 +85,7 @@ func testDeltas(_ *testing.T, f *fixture) {
 func testLastEvents(t *testing.T, f *fixture) {
 	f.begin(running("r", "s"))
 	f.appendEvents(event("r", 1), delta("r", 2))
-	err := f.store.EndRun(f.ctx, ended("r", run.Completed), event("r", 9))
+	err := f.endRun(ended("r", run.Completed), event("r", 9))
 	f.wantKind("a wrong number", err, fault.Invalid)
 	if status := f.run("r").Status; status != string(run.Running) {
 		t.Errorf("status %q although the last event was refused", status)

@@ -53,25 +53,25 @@ func testBeginRefused(_ *testing.T, f *fixture) {
 		"not there":   {running("x", "absent"), fault.NotFound},
 		"id is taken": {running("r", "t"), fault.Exists},
 	} {
-		f.wantKind(what, f.store.BeginRun(f.ctx, c.run), c.kind)
+		f.wantKind(what, Begin(f.ctx, f.store, c.run), c.kind)
 	}
 }
 
 func testEndRefused(_ *testing.T, f *fixture) {
 	f.begin(running("r", "s"))
 	for _, status := range []run.Status{"", run.Running, "done"} {
-		f.wantKind("ending as "+string(status), f.store.EndRun(f.ctx, ended("r", status)), fault.Invalid)
+		f.wantKind("ending as "+string(status), f.endRun(ended("r", status)), fault.Invalid)
 	}
 	f.end(ended("r", run.Canceled))
-	f.wantKind("ending twice", f.store.EndRun(f.ctx, ended("r", run.Completed), event("r", 1)), fault.Exists)
+	f.wantKind("ending twice", f.endRun(ended("r", run.Completed), event("r", 1)), fault.Exists)
 	f.same("the first end stands", f.run("r").Status, "canceled")
 	f.wantNumbers("nothing was added", "r", nil, 0)
-	f.wantKind("ending no run", f.store.EndRun(f.ctx, ended("x", run.Completed)), fault.NotFound)
+	f.wantKind("ending no run", f.endRun(ended("x", run.Completed)), fault.NotFound)
 }
 
 func testOneRunning(t *testing.T, f *fixture) {
 	f.begin(running("r", "s"))
-	err := f.store.BeginRun(f.ctx, running("q", "s"))
+	err := Begin(f.ctx, f.store, running("q", "s"))
 	f.wantKind("a second run of the session", err, fault.Exists)
 	var e *fault.Error
 	if !errors.As(err, &e) {
@@ -93,7 +93,7 @@ func testRunRace(t *testing.T, f *fixture) {
 		wg.Go(func() {
 			for i := range rounds {
 				id := fmt.Sprintf("r%d-%d", w, i)
-				if err := f.store.BeginRun(f.ctx, running(id, "s")); err != nil {
+				if err := Begin(f.ctx, f.store, running(id, "s")); err != nil {
 					f.wantKind("BeginRun", err, fault.Exists)
 					continue
 				}
@@ -102,7 +102,7 @@ func testRunRace(t *testing.T, f *fixture) {
 					t.Errorf("%d runs at once", n)
 				}
 				inside.Add(-1)
-				if err := f.store.EndRun(f.ctx, ended(id, run.Completed)); err != nil {
+				if err := f.endRun(ended(id, run.Completed)); err != nil {
 					t.Errorf("EndRun: %v", err)
 				}
 			}
@@ -122,7 +122,7 @@ func testKeys(_ *testing.T, f *fixture) {
 	}
 	f.begin(keyed("r", "s", ann, "key"))
 	f.end(ended("r", run.Completed))
-	err := f.store.BeginRun(f.ctx, keyed("q", "t", ann, "key"))
+	err := Begin(f.ctx, f.store, keyed("q", "t", ann, "key"))
 	f.wantKind("a key that was used", err, fault.Exists)
 	f.begin(keyed("b1", "b", bob, "key"))
 	for owner, want := range map[string]string{ann: "r", bob: "b1"} {
@@ -230,7 +230,7 @@ func testCancelled(_ *testing.T, f *fixture) {
 	m := session.Message{Run: "r", Step: "0/user", Message: chat.Message{Role: chat.User, Content: "x"}}
 	_, err := f.store.Append(ctx, "s", m)
 	f.wantKind("Append", err, fault.Canceled)
-	f.wantKind("BeginRun", f.store.BeginRun(ctx, running("r", "s")), fault.Canceled)
+	f.wantKind("BeginRun", Begin(ctx, f.store, running("r", "s")), fault.Canceled)
 	_, err = f.store.Session(ctx, all(), "s")
 	f.wantKind("Session", err, fault.Canceled)
 	_, err = f.store.Search(ctx, all(), "x", 0)
@@ -245,7 +245,7 @@ func testClosed(_ *testing.T, f *fixture) {
 	for range 2 {
 		f.must("Close", f.store.Close())
 	}
-	f.wantKind("writing", f.store.BeginRun(f.ctx, running("r", "s")), fault.Unavailable)
+	f.wantKind("writing", Begin(f.ctx, f.store, running("r", "s")), fault.Unavailable)
 	_, err := f.store.Session(f.ctx, all(), "s")
 	f.wantKind("reading", err, fault.Unavailable)
 }

@@ -43,6 +43,15 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"runs at the same moment", testRunRace},
 		{"idempotency keys", testKeys},
 		{"running runs", testRunningRuns},
+		{"queued runs", testQueue},
+		{"a run with its input", testInput},
+		{"lists of runs", testRunLists},
+		{"what a run commits at once", testCommit},
+		{"what a run may not commit", testCommitRefused},
+		{"takeover", testTakeover},
+		{"takeover at the same moment", testClaimRace},
+		{"runs that were given up", testLeave},
+		{"what is asked of runs", testControls},
 		{"deleting and sweeping busy sessions", testBusySession},
 		{"events", testEvents},
 		{"events of several runs", testEventGroups},
@@ -122,12 +131,12 @@ func (f *fixture) session(id, owner string) {
 
 func (f *fixture) begin(r store.Run) {
 	f.t.Helper()
-	f.must("BeginRun", f.store.BeginRun(f.ctx, r))
+	f.must("BeginRun", Begin(f.ctx, f.store, r))
 }
 
 func (f *fixture) end(r store.Run, last ...store.Event) {
 	f.t.Helper()
-	f.must("EndRun", f.store.EndRun(f.ctx, r, last...))
+	f.must("EndRun", f.endRun(r, last...))
 }
 
 func (f *fixture) run(id string) store.Run {
@@ -139,7 +148,15 @@ func (f *fixture) run(id string) store.Run {
 
 func (f *fixture) appendEvents(events ...store.Event) {
 	f.t.Helper()
-	f.must("AppendEvents", f.store.AppendEvents(f.ctx, events))
+	f.must("AppendEvents", f.commitEvents(events...))
+}
+
+func (f *fixture) commitEvents(events ...store.Event) error {
+	return AppendEvents(f.ctx, f.store, events)
+}
+
+func (f *fixture) endRun(r store.Run, last ...store.Event) error {
+	return EndRun(f.ctx, f.store, r, last...)
 }
 
 // numbers are those of the stored events of a run, and the last one given out.
