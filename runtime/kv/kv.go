@@ -1,7 +1,7 @@
 // Package kv is the seam to the keys and values that tools keep between calls.
 //
-// It is vocabulary and the contract of a store; the database is in store/sqlite, and who
-// may use which namespace is said by the grants of wasmtools.
+// It is vocabulary and the contract of a store; the databases are in the drivers of
+// store, and who may use which namespace is said by the grants of wasmtools.
 //
 // # Invariants
 //

@@ -132,7 +132,7 @@ func (d *DB) Approval(ctx context.Context, scope session.Scope, id string) (stor
 
 // ListApprovals implements store.Approvals.
 func (d *DB) ListApprovals(ctx context.Context, scope session.Scope, l store.ApprovalList) ([]store.Approval, error) {
-	c := where(`(? OR owner = ?)`, scope.All, scope.Owner)
+	c := (&conditions{}).of(scope)
 	if l.Status != "" {
 		c.and(`status = ?`, l.Status)
 	}
@@ -150,7 +150,7 @@ func (d *DB) ListApprovals(ctx context.Context, scope session.Scope, l store.App
 		a, err := scanApproval(rows.Scan)
 		list = append(list, a)
 		return err
-	}, `SELECT `+approvalColumns+` FROM approvals`+c.String()+` ORDER BY num DESC LIMIT `+c.arg(store.Page(l.Limit)), c.args...)
+	}, `SELECT `+approvalColumns+` FROM approvals`+c.where()+` ORDER BY num DESC LIMIT `+c.arg(store.Page(l.Limit)), c.args...)
 	return given(list, err)
 }
 

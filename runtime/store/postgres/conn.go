@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
@@ -39,16 +40,42 @@ func (r *reads) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 
 // query runs a read and gives each row to add.
 func (r *reads) query(ctx context.Context, add func(pgx.Rows) error, text string, args ...any) error {
-	conn, err := r.acquire(ctx)
-	if err != nil {
-		return explain(err)
+	begun := false
+	return explain(r.read(ctx, func(conn *pgxpool.Conn) (bool, error) {
+		rows, err := conn.Query(ctx, text, storable(args)...)
+		if err != nil {
+			return true, err
+		}
+		err = each(rows, func(rows pgx.Rows) error {
+			begun = true
+			return add(rows)
+		})
+		return !begun, err
+	}))
+}
+
+// scan reads one row into dest; without one the error is pgx.ErrNoRows.
+func (r *reads) scan(ctx context.Context, text string, args []any, dest ...any) error {
+	return r.read(ctx, func(conn *pgxpool.Conn) (bool, error) {
+		return true, conn.QueryRow(ctx, text, storable(args)...).Scan(dest...)
+	})
+}
+
+// read runs do, which says whether it may be done again: once it is, on a fresh
+// connection, if the first broke. All do when the server restarts.
+func (r *reads) read(ctx context.Context, do func(*pgxpool.Conn) (again bool, err error)) error {
+	for first := true; ; first = false {
+		conn, err := r.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		again, err := do(conn)
+		conn.Release()
+		if !first || !again || !lost(err) || ctx.Err() != nil {
+			return err
+		}
+		r.pool.Reset()
 	}
-	defer conn.Release()
-	rows, err := conn.Query(ctx, text, storable(args)...)
-	if err != nil {
-		return explain(err)
-	}
-	return explain(each(rows, add))
 }
 
 // errEnough is what add returns when it wants no more rows.
@@ -65,16 +92,6 @@ func each(rows pgx.Rows, add func(pgx.Rows) error) error {
 		}
 	}
 	return rows.Err()
-}
-
-// scan reads one row into dest; without one the error is pgx.ErrNoRows.
-func (r *reads) scan(ctx context.Context, text string, args []any, dest ...any) error {
-	conn, err := r.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return conn.QueryRow(ctx, text, storable(args)...).Scan(dest...)
 }
 
 // orElse turns "no rows" into the given error.
@@ -160,7 +177,7 @@ func (d *DB) attempt(ctx context.Context, do func(*tx) error) error {
 		d.pool.Reset()
 		return notBegun{err}
 	}
-	if err := d.transact(ctx, begun, do); ctx.Err() != nil && err != nil {
+	if err := transact(ctx, begun, do); ctx.Err() != nil && err != nil {
 		return context.Cause(ctx)
 	} else if err != nil {
 		return err
@@ -171,7 +188,7 @@ func (d *DB) attempt(ctx context.Context, do func(*tx) error) error {
 	return nil
 }
 
-func (d *DB) transact(ctx context.Context, begun pgx.Tx, do func(*tx) error) error {
+func transact(ctx context.Context, begun pgx.Tx, do func(*tx) error) error {
 	committed := false
 	defer func() {
 		if !committed {
@@ -226,35 +243,32 @@ func (t *tx) lock(kind, name string) error {
 	return err
 }
 
-// conditions collects a WHERE with its arguments.
+// conditions are those of a WHERE, with their arguments. The zero value has none.
 type conditions struct {
 	text strings.Builder
 	args []any
 }
 
-// where gives conditions that begin with one.
-func where(condition string, args ...any) *conditions {
-	c := &conditions{}
-	c.text.WriteString(` WHERE `)
-	c.add(condition, args)
-	return c
-}
-
 // and adds a condition, in which each ? is the next of args.
 func (c *conditions) and(condition string, args ...any) *conditions {
-	c.text.WriteString(` AND `)
-	c.add(condition, args)
-	return c
-}
-
-// add writes a condition with numbered arguments.
-func (c *conditions) add(condition string, args []any) {
+	if c.text.Len() > 0 {
+		c.text.WriteString(` AND `)
+	}
 	for _, a := range args {
 		before, after, _ := strings.Cut(condition, "?")
 		c.text.WriteString(before + c.arg(a))
 		condition = after
 	}
 	c.text.WriteString(condition)
+	return c
+}
+
+// of keeps to rows of the scope.
+func (c *conditions) of(scope session.Scope) *conditions {
+	if scope.All {
+		return c
+	}
+	return c.and(`owner = ?`, scope.Owner)
 }
 
 // arg adds an argument and gives its name.
@@ -263,5 +277,10 @@ func (c *conditions) arg(a any) string {
 	return fmt.Sprintf("$%d", len(c.args))
 }
 
-// String is the SQL.
-func (c *conditions) String() string { return c.text.String() }
+// where is the SQL: empty without conditions.
+func (c *conditions) where() string {
+	if c.text.Len() == 0 {
+		return ""
+	}
+	return ` WHERE ` + c.text.String()
+}

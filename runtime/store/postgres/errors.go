@@ -108,6 +108,8 @@ func problem(err error) (fault.Kind, string) {
 		return fault.Unavailable, "the state database is locked by another process; stop that process or wait for it"
 	case codeQueryCanceled:
 		return fault.Unavailable, "the state database took too long; nothing was stored. Check its load and try again"
+	case codeSerialization, codeDeadlock:
+		return fault.Unavailable, "other writers got in the way again and again; nothing was stored. Try again"
 	case codeUniqueViolation:
 		return fault.Exists, "the state database has this row already"
 	case codeBadEncoding, codeUntranslatable:

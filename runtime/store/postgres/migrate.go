@@ -58,7 +58,7 @@ func (d *DB) migrateNext(ctx context.Context, list []migration.Step) (done bool,
 		return false, err
 	}
 	var applied *migration.Step
-	err = d.transact(ctx, begun, func(t *tx) (err error) {
+	err = transact(ctx, begun, func(t *tx) (err error) {
 		applied, err = t.migrate(list)
 		return err
 	})

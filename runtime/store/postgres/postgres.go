@@ -25,7 +25,8 @@
 // Waiting for a connection ends with the caller's context. A transaction that has begun
 // runs to its end or to its time limit, so that a cancelled caller never leaves half of
 // its rows; one that another transaction got in the way of is repeated a few times.
-// Transactions lock rows in one order: session, runs by id.
+// Transactions that lock several rows lock runs first and then sessions, each by id;
+// where the deletion of a session goes the other way, one of the two is repeated.
 //
 // # Errors
 //
@@ -43,6 +44,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -58,16 +60,24 @@ const (
 	writeTimeout = time.Minute
 )
 
-// settings are those of every connection. statement_timeout bounds reads too, and
-// idle_in_transaction_session_timeout frees the locks of a server that has stopped.
+// settings are those of every connection, whatever its address says.
 func settings() map[string]string {
 	return map[string]string{
-		"search_path":                         schemaName,
-		"client_encoding":                     "UTF8",
-		"default_transaction_isolation":       "read committed",
+		"search_path":                   schemaName,
+		"client_encoding":               "UTF8",
+		"default_transaction_isolation": "read committed",
+	}
+}
+
+// defaults are those of connections whose address does not say otherwise.
+// statement_timeout bounds reads too, and idle_in_transaction_session_timeout frees the
+// locks of a hermes that has stopped.
+func defaults() map[string]string {
+	return map[string]string{
 		"statement_timeout":                   "30s",
 		"lock_timeout":                        "10s",
 		"idle_in_transaction_session_timeout": "5s",
+		"application_name":                    "hermes",
 	}
 }
 
@@ -83,9 +93,10 @@ type Options struct {
 	// is told, from the goroutine that wrote; nil: nobody is.
 	OnCommit func()
 
-	kept     limits        // zero: those of package store
-	patience time.Duration // of a write; zero: writeTimeout
-	schema   fs.FS         // holds the migrations, "0001_name.sql" and so on; nil: the embedded ones
+	kept     limits          // zero: those of package store
+	patience time.Duration   // of a write; zero: writeTimeout
+	dial     pgconn.DialFunc // nil: that of the driver; tests break connections here
+	schema   fs.FS           // holds the migrations, "0001_name.sql" and so on; nil: the embedded ones
 }
 
 // DB is an open state database.
@@ -145,9 +156,12 @@ func configured(address string, o Options, settings map[string]string) (*pgxpool
 	if !strings.Contains(address, "connect_timeout") {
 		c.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	maps.Copy(c.ConnConfig.RuntimeParams, settings)
-	if c.ConnConfig.RuntimeParams["application_name"] == "" {
-		c.ConnConfig.RuntimeParams["application_name"] = "hermes"
+	params := defaults()
+	maps.Copy(params, c.ConnConfig.RuntimeParams)
+	maps.Copy(params, settings)
+	c.ConnConfig.RuntimeParams = params
+	if o.dial != nil {
+		c.ConnConfig.DialFunc = o.dial
 	}
 	return c, nil
 }

@@ -35,7 +35,10 @@ func reopen(tb testing.TB, address string, o Options) *DB {
 	return d
 }
 
+// TestStore runs the suite on databases that do not compare text by its bytes.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) store.Store { return openTest(t, Options{}) })
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return reopen(t, server.DatabaseWith(t, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"), Options{})
+	})
 }

@@ -54,7 +54,7 @@ func (d *DB) Result(ctx context.Context, scope session.Scope, id string) (store.
 
 // ListResults implements store.Results.
 func (d *DB) ListResults(ctx context.Context, scope session.Scope, l store.ResultList) ([]store.Result, error) {
-	c := where(`(? OR owner = ?)`, scope.All, scope.Owner)
+	c := (&conditions{}).of(scope)
 	if l.Session != "" {
 		c.and(`session = ?`, l.Session)
 	}
@@ -70,7 +70,7 @@ func (d *DB) ListResults(ctx context.Context, scope session.Scope, l store.Resul
 		r, err := scanResult(rows.Scan)
 		list = append(list, r)
 		return err
-	}, `SELECT `+resultColumns+` FROM results`+c.String()+` ORDER BY created DESC, id DESC LIMIT `+c.arg(store.Page(l.Limit)), c.args...)
+	}, `SELECT `+resultColumns+` FROM results`+c.where()+` ORDER BY created DESC, id DESC LIMIT `+c.arg(store.Page(l.Limit)), c.args...)
 	return given(list, err)
 }
 

@@ -156,34 +156,6 @@ func (d *DB) StartRun(ctx context.Context, l store.Lease, id string, input ...se
 	return stored, ok && err == nil, err
 }
 
-// dropDeltas: a completed run's text is in its messages. Of another one a client may
-// have been told text that nothing else holds.
-func (t *tx) dropDeltas(r store.Run) error {
-	if run.Status(r.Status) != run.Completed {
-		return nil
-	}
-	_, err := t.exec(`DELETE FROM events WHERE run = $1 AND delta`, r.ID)
-	return err
-}
-
-// endRun sets the final state, and forgets what only a run needs that goes on.
-func (t *tx) endRun(r store.Run) error {
-	if err := store.CheckEnd(r); err != nil {
-		return err
-	}
-	if r.Ended.IsZero() {
-		r.Ended = time.Now()
-	}
-	if _, err := t.exec(`UPDATE runs SET status = $1, generation = greatest(generation, $2), ended = $3, iterations = $4, usage = $5, error = $6 WHERE id = $7`,
-		r.Status, r.Generation, stamp(r.Ended), r.Iterations, nullText(r.Usage), nullText(r.Error), r.ID); err != nil {
-		return err
-	}
-	if _, err := t.exec(`DELETE FROM steps WHERE run = $1`, r.ID); err != nil {
-		return err
-	}
-	return t.dropDeltas(r)
-}
-
 // Run implements store.Runs.
 func (d *DB) Run(ctx context.Context, scope session.Scope, id string) (store.Run, error) {
 	r, err := scanRun(func(dest ...any) error {
@@ -212,10 +184,7 @@ func (d *DB) RunningRuns(ctx context.Context) (list []store.Run, err error) {
 
 // ListRuns implements store.Runs.
 func (d *DB) ListRuns(ctx context.Context, scope session.Scope, l store.RunList) (list []store.Run, err error) {
-	c := where(`true`)
-	if !scope.All {
-		c.and(`owner = ?`, scope.Owner)
-	}
+	c := (&conditions{}).of(scope)
 	for _, f := range []struct{ condition, value string }{{`session = ?`, l.Session}, {`agent = ?`, l.Agent}, {`status = ?`, l.Status}} {
 		if f.value != "" {
 			c.and(f.condition, f.value)
@@ -231,6 +200,6 @@ func (d *DB) ListRuns(ctx context.Context, scope session.Scope, l store.RunList)
 		r, err := scanRun(rows.Scan)
 		list = append(list, r)
 		return err
-	}, `SELECT `+runColumns+` FROM runs`+c.String()+` ORDER BY started DESC, id DESC LIMIT `+c.arg(store.Page(l.Limit)), c.args...)
+	}, `SELECT `+runColumns+` FROM runs`+c.where()+` ORDER BY started DESC, id DESC LIMIT `+c.arg(store.Page(l.Limit)), c.args...)
 	return given(list, err)
 }

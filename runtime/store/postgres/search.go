@@ -83,7 +83,7 @@ func (d *DB) findPieces(ctx context.Context, c *conditions, q *search.Query, lim
 
 // restricted is the part of the condition that the scope and the pieces make.
 func restricted(scope session.Scope, q *search.Query) *conditions {
-	c := where(`m.indexed AND NOT s.hidden`)
+	c := (&conditions{}).and(`m.indexed AND NOT s.hidden`)
 	if !scope.All {
 		c.and(`m.owner = ?`, scope.Owner)
 	}
@@ -106,15 +106,12 @@ func (d *DB) hits(ctx context.Context, c *conditions, columns, order string, sho
 		h.Role, h.Created, h.Snippet = chat.Role(role), timeOf(created), show(content)
 		list = append(list, h)
 		return nil
-	}, columns+` FROM messages m JOIN sessions s ON s.num = m.session`+c.String()+order, c.args...)
+	}, columns+` FROM messages m JOIN sessions s ON s.num = m.session`+c.where()+order, c.args...)
 	return given(list, err)
 }
 
 func (d *DB) hasHidden(ctx context.Context, scope session.Scope) (found bool, err error) {
-	c := where(`hidden`)
-	if !scope.All {
-		c.and(`owner = ?`, scope.Owner)
-	}
-	err = d.scan(ctx, `SELECT EXISTS (SELECT 1 FROM sessions`+c.String()+`)`, c.args, &found)
+	c := (&conditions{}).and(`hidden`).of(scope)
+	err = d.scan(ctx, `SELECT EXISTS (SELECT 1 FROM sessions`+c.where()+`)`, c.args, &found)
 	return found, explain(err)
 }

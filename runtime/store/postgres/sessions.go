@@ -77,10 +77,7 @@ func (d *DB) Session(ctx context.Context, scope session.Scope, id string) (sessi
 
 // Sessions implements session.Store.
 func (d *DB) Sessions(ctx context.Context, scope session.Scope, o session.ListOptions) (list []session.Session, err error) {
-	c := where(`NOT s.hidden`)
-	if !scope.All {
-		c.and(`s.owner = ?`, scope.Owner)
-	}
+	c := (&conditions{}).and(`NOT s.hidden`).of(scope)
 	if o.Agent != "" {
 		c.and(`s.agent = ?`, o.Agent)
 	}
@@ -94,7 +91,7 @@ func (d *DB) Sessions(ctx context.Context, scope session.Scope, o session.ListOp
 		s, err := scanSession(rows.Scan)
 		list = append(list, s)
 		return err
-	}, `SELECT `+sessionColumns+` FROM sessions s`+c.String()+` ORDER BY s.created DESC, s.num DESC LIMIT `+c.arg(store.Page(o.Limit)), c.args...)
+	}, `SELECT `+sessionColumns+` FROM sessions s`+c.where()+` ORDER BY s.created DESC, s.num DESC LIMIT `+c.arg(store.Page(o.Limit)), c.args...)
 	return given(list, err)
 }
 

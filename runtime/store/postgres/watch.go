@@ -83,11 +83,11 @@ func hear(ctx context.Context, conn *pgx.Conn, fn func(run string, seq int64)) e
 	case err != nil:
 		return err
 	}
-	run, number, _ := strings.Cut(notice.Payload, " ")
-	seq, err := strconv.ParseInt(number, 10, 64)
+	end := max(strings.LastIndexByte(notice.Payload, ' '), 0)
+	seq, err := strconv.ParseInt(strings.TrimPrefix(notice.Payload[end:], " "), 10, 64)
 	if err != nil {
 		return nil // somebody else's: anyone who may use the database may notify
 	}
-	fn(run, seq)
+	fn(notice.Payload[:end], seq)
 	return nil
 }

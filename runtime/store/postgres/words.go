@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/store/search"
 )
 
@@ -59,30 +60,20 @@ func words(text string) []word {
 // diacritic says that a character is one that only marks the letter before it.
 func diacritic(r rune) bool { return r >= 0x300 && r <= 0x36F }
 
-// fold is a word as it is compared.
+// fold is a word as it is compared: in lower case, and without the diacritics of Latin
+// letters. Those of others make other letters, as in й and и.
 func fold(text string) string {
-	ascii := true
-	for i := range len(text) {
-		ascii = ascii && text[i] < utf8.RuneSelf
+	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return fault.Cut(strings.ToLower(text), maxWord)
 	}
-	if !ascii {
-		text = strings.Map(func(r rune) rune {
-			if diacritic(r) {
-				return -1
-			}
-			return unicode.ToLower(r)
-		}, norm.NFD.String(text))
-	} else {
-		text = strings.ToLower(text)
-	}
-	if len(text) <= maxWord {
-		return text
-	}
-	end := maxWord
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
+	latin := false
+	return fault.Cut(strings.Map(func(r rune) rune {
+		if diacritic(r) && latin {
+			return -1
+		}
+		latin = r < utf8.RuneSelf
+		return unicode.ToLower(r)
+	}, norm.NFD.String(text)), maxWord)
 }
 
 // vector is what the index is given of a text: a tsvector, as text. Words are letters
