@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 // maxAnswerBytes bounds text, reasoning and calls of one answer together.
@@ -54,13 +55,13 @@ func (a *answer) add(raw []byte) (piece, error) {
 		if choice == nil {
 			continue
 		}
-		if i, given := position(choice.Index); given && i > 0 {
+		if i, given := wire.Position(choice.Index); given && i > 0 {
 			continue // another answer to the same request: we asked for one
 		}
 		a.choose(choice, &p)
 	}
 	if a.size > maxAnswerBytes {
-		return piece{}, tooLarge("the answer", maxAnswerBytes)
+		return piece{}, wire.TooLarge("the answer", maxAnswerBytes)
 	}
 	return p, a.calls.err()
 }
@@ -105,7 +106,7 @@ func (a *answer) response() (*model.Response, error) {
 	}
 	finish, known := finishOf(a.finish)
 	if !known {
-		return nil, fault.New(fault.Unavailable, "the provider broke the answer off (finish_reason %q)", shown(a.finish, nil))
+		return nil, fault.New(fault.Unavailable, "the provider broke the answer off (finish_reason %q)", wire.Shown(a.finish))
 	}
 	called := a.calls.done(finish == model.Length || finish == model.ContentFilter)
 	switch {

@@ -1,16 +1,14 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
-	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 // encoded is a conversation in go-openai's types.
@@ -28,7 +26,7 @@ func encodeMessages(req *model.Request) (*encoded, error) {
 	if req.System != "" {
 		e.add(goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System}, "")
 	}
-	if err := checkOrder(req.Messages); err != nil {
+	if err := wire.CheckOrder(req.Messages); err != nil {
 		return nil, err
 	}
 	for i := range req.Messages {
@@ -88,16 +86,13 @@ func (e *encoded) addAssistant(m *chat.Message) {
 		blank = "null"
 		out.ToolCalls = append(out.ToolCalls, goopenai.ToolCall{
 			ID: c.ID, Type: goopenai.ToolTypeFunction,
-			Function: goopenai.FunctionCall{Name: callName(c.Name), Arguments: callArguments(c.Arguments)},
+			Function: goopenai.FunctionCall{Name: wire.CallName(c.Name), Arguments: wire.CallArguments(c.Arguments)},
 		})
 	}
 	e.add(out, blank)
 }
 
-var (
-	userNameRE = regexp.MustCompile(`^[^\s<|\\/>]{1,64}$`)
-	notNameRE  = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-)
+var userNameRE = regexp.MustCompile(`^[^\s<|\\/>]{1,64}$`)
 
 // userName is the name of a speaker, or none if providers would refuse it.
 func userName(name string) string {
@@ -107,83 +102,8 @@ func userName(name string) string {
 	return name
 }
 
-// callName makes the name of a replayed call acceptable: a model may have written any
-// text there, and it was answered with an error; a provider that refuses the text
-// would refuse every later request of the session.
-func callName(name string) string {
-	name = notNameRE.ReplaceAllString(name, "_")
-	if name == "" {
-		return "unnamed"
-	}
-	return name[:min(len(name), 64)]
-}
-
-// callArguments makes the arguments of a replayed call an object for the same reason.
-// What was none is kept as text inside one, so that the model sees what it wrote.
-func callArguments(arguments string) string {
-	trimmed := strings.TrimSpace(arguments)
-	if trimmed == "" || trimmed == "null" {
-		return "{}"
-	}
-	if isObject(trimmed) {
-		return arguments
-	}
-	wrapped, err := encodeJSON(map[string]string{"invalid_arguments": arguments})
-	if err != nil { // a string always encodes
-		return "{}"
-	}
-	return string(wrapped)
-}
-
-func isObject(text string) bool {
-	return strings.HasPrefix(text, "{") && json.Valid([]byte(text))
-}
-
-// checkOrder holds the conversation against the rules of the wire: every result
-// answers a call of the assistant message before it, and every call has one result
-// before anything else follows.
-func checkOrder(messages []chat.Message) error {
-	open := map[string]bool{}
-	for i := range messages {
-		m := &messages[i]
-		switch {
-		case m.Role == chat.Tool && !open[m.CallID]:
-			return fault.New(fault.Invalid,
-				"message %d is a tool result for the call %q, which no assistant message right before it made",
-				i+1, fault.Cut(m.CallID, 64))
-		case m.Role == chat.Tool:
-			delete(open, m.CallID)
-			continue
-		case m.Role != chat.User && m.Role != chat.Assistant:
-			return fault.New(fault.Invalid,
-				"message %d has the role %q; a conversation has user, assistant and tool messages",
-				i+1, fault.Cut(string(m.Role), 64))
-		case len(open) > 0:
-			return unanswered(i, open)
-		}
-		for _, c := range m.Calls {
-			if open[c.ID] {
-				return fault.New(fault.Invalid, "message %d has the call id %q twice", i+1, fault.Cut(c.ID, 64))
-			}
-			open[c.ID] = true
-		}
-	}
-	if len(open) > 0 {
-		return unanswered(len(messages), open)
-	}
-	return nil
-}
-
-func unanswered(before int, open map[string]bool) error {
-	return fault.New(fault.Invalid,
-		"the assistant message before message %d made %d calls that have no tool result", before+1, len(open))
-}
-
 // fillBlanks puts the content that go-openai left out into its encoded messages.
-func fillBlanks(encoded json.RawMessage, blanks map[int]string) (json.RawMessage, error) {
-	if len(blanks) == 0 {
-		return encoded, nil
-	}
+func fillBlanks(encoded json.RawMessage, blanks map[int]string) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(encoded, &list); err != nil {
 		return nil, err
@@ -192,19 +112,5 @@ func fillBlanks(encoded json.RawMessage, blanks map[int]string) (json.RawMessage
 		filled := append([]byte(`{"content":`+content+`,`), list[i][1:]...)
 		list[i] = filled
 	}
-	return array(list), nil
-}
-
-// array joins encoded values to an encoded array, each byte for byte.
-func array[T ~[]byte](values []T) json.RawMessage {
-	var out bytes.Buffer
-	out.WriteByte('[')
-	for i, v := range values {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		out.Write(v)
-	}
-	out.WriteByte(']')
-	return out.Bytes()
+	return list, nil
 }

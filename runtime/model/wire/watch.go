@@ -1,8 +1,9 @@
-package openai
+package wire
 
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -14,16 +15,23 @@ import (
 // finished. Only the usage can still come.
 const lingerTime = 5 * time.Second
 
-// errLinger ends a wait for what is not needed. It never leaves the package.
+// drainLimit and drainTime bound what is read behind a complete answer so that the
+// connection can be used again.
+const (
+	drainLimit = 4 << 10
+	drainTime  = 50 * time.Millisecond
+)
+
+// errLinger ends a wait for what is not needed. It never leaves the adapters.
 var errLinger = errors.New("nothing left to wait for")
 
-// watch cancels a call, with the cause, when it makes no progress:
+// Watch cancels a call, with the cause, when it makes no progress:
 //
 //	connecting --GotConn--> first token --piece--> idle --piece--> idle ... --> linger
 //	                        \________________ total ________________/
 //
 // Exactly one of the phases' timers runs at a time.
-type watch struct {
+type Watch struct {
 	parent context.Context //nolint:containedctx // of one call, and only for its end
 	ctx    context.Context //nolint:containedctx // likewise
 	cancel context.CancelCauseFunc
@@ -35,10 +43,23 @@ type watch struct {
 	waiting bool // for a connection
 }
 
-// newWatch starts the total timer. stop must be called.
-func newWatch(parent context.Context, limits model.Timeouts) *watch {
+// Context is that of the call: it ends with the caller's, and when a limit is over.
+func (w *Watch) Context() context.Context { return w.ctx }
+
+// Abandoned says whether the caller gave the call up.
+func (w *Watch) Abandoned() bool { return w.parent.Err() != nil }
+
+// Drain reads what follows a finished answer, a little and for a moment, so that the
+// connection can be used again.
+func (w *Watch) Drain(body io.Reader) {
+	w.arm(drainTime, errLinger)
+	_, _ = io.CopyN(io.Discard, body, drainLimit) // nothing in it is wanted
+}
+
+// NewWatch starts the total timer. Stop must be called.
+func NewWatch(parent context.Context, limits model.Timeouts) *Watch {
 	ctx, cancel := context.WithCancelCause(parent)
-	w := &watch{parent: parent, ctx: ctx, cancel: cancel, limits: limits}
+	w := &Watch{parent: parent, ctx: ctx, cancel: cancel, limits: limits}
 	if limits.Total > 0 {
 		err := fault.New(fault.Timeout, "the answer was not complete after %v (timeouts.total)", limits.Total)
 		w.total = time.AfterFunc(limits.Total, func() { cancel(err) })
@@ -46,8 +67,9 @@ func newWatch(parent context.Context, limits model.Timeouts) *watch {
 	return w
 }
 
-func (w *watch) stop() {
-	w.pause()
+// Stop ends the call and its timers.
+func (w *Watch) Stop() {
+	w.Pause()
 	if w.total != nil {
 		w.total.Stop()
 	}
@@ -55,14 +77,14 @@ func (w *watch) stop() {
 }
 
 // arm replaces the timer of the phase: after d the call ends with err. 0 is no limit.
-func (w *watch) arm(d time.Duration, err error) {
+func (w *Watch) arm(d time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.set(d, err)
 }
 
 // set is arm with mu held.
-func (w *watch) set(d time.Duration, err error) {
+func (w *Watch) set(d time.Duration, err error) {
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
@@ -72,9 +94,11 @@ func (w *watch) set(d time.Duration, err error) {
 	}
 }
 
-func (w *watch) pause() { w.arm(0, nil) }
+// Pause stops the clock of the provider until the next phase begins.
+func (w *Watch) Pause() { w.arm(0, nil) }
 
-func (w *watch) connecting() {
+// Connecting starts the wait for a connection.
+func (w *Watch) Connecting() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting = true
@@ -82,8 +106,8 @@ func (w *watch) connecting() {
 		"no connection within %v (timeouts.connect)", w.limits.Connect))
 }
 
-// connected starts the wait for the first token, once.
-func (w *watch) connected() {
+// Connected starts the wait for the first token, once.
+func (w *Watch) Connected() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.waiting {
@@ -94,8 +118,8 @@ func (w *watch) connected() {
 		"no token within %v of the request (timeouts.first_token)", w.limits.FirstToken))
 }
 
-// progress starts the wait for the next piece.
-func (w *watch) progress(finished bool) {
+// Progress starts the wait for the next piece; behind a finished answer it is short.
+func (w *Watch) Progress(finished bool) {
 	if finished {
 		w.arm(lingerTime, errLinger)
 		return
