@@ -59,6 +59,7 @@ var ranks = map[string]int{
 	"hostfuncs/state":             4,
 
 	"runtime/model/openai":    5,
+	"runtime/model/anthropic": 5,
 	"runtime/snapshot":        5,
 	"runtime/generation":      5,
 	"runtime/dispatch":        5,

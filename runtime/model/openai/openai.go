@@ -134,24 +134,8 @@ func (p *Provider) receive(
 		if err != nil {
 			return p.endpoint.Failure(watch, err)
 		}
-		if err := pass(piece, a, watch, emit); err != nil {
+		if err := watch.Pass(piece.Delta, piece.progress, a.finished(), emit); err != nil {
 			return err
 		}
 	}
-}
-
-// pass gives one piece to emit. The clock of the provider stands still meanwhile: a
-// slow reader is not a stalled model.
-func pass(piece piece, a *answer, watch *wire.Watch, emit func(model.Delta) error) error {
-	if !piece.progress {
-		return nil
-	}
-	watch.Pause()
-	if piece.Delta != (model.Delta{}) {
-		if err := emit(piece.Delta); err != nil {
-			return err
-		}
-	}
-	watch.Progress(a.finished())
-	return nil
 }

@@ -52,8 +52,8 @@ func (b *Body) Has(name string) bool {
 	return ok
 }
 
-// Delete takes a field out.
-func (b *Body) Delete(name string) { delete(b.fields, name) }
+// Get is the encoded value of a field that is no list; nil: it is not there.
+func (b *Body) Get(name string) json.RawMessage { return b.fields[name].one }
 
 func (b *Body) put(name string, v value) {
 	if b.fields == nil {

@@ -168,7 +168,8 @@ func (r *Report) kind() (fault.Kind, error) {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
 	}
 	switch {
-	case has("insufficient_quota", "billing", "insufficient_balance"), r.Status == http.StatusPaymentRequired:
+	case has("insufficient_quota", "billing", "insufficient_balance"), r.Status == http.StatusPaymentRequired,
+		strings.Contains(r.Message, "credit balance is too low"): // Anthropic, as a bad request
 		return fault.Exhausted, model.ErrQuota
 	case r.overflows():
 		return fault.TooLarge, model.ErrOverflow
@@ -178,7 +179,7 @@ func (r *Report) kind() (fault.Kind, error) {
 		return fault.Exhausted, nil
 	case has("authentication", "permission", "api_key", "unauthenticated"):
 		return fault.Denied, nil
-	case has("invalid_request", "invalid_argument", "bad_request", "badrequest"):
+	case has("invalid_request", "invalid_argument", "bad_request", "badrequest", "not_found"):
 		return fault.Invalid, nil
 	}
 	return fault.Unavailable, nil

@@ -127,3 +127,20 @@ func (w *Watch) Progress(finished bool) {
 	w.arm(w.limits.Idle, fault.New(fault.Timeout,
 		"the answer stalled for %v (timeouts.idle)", w.limits.Idle))
 }
+
+// Pass gives one piece of the answer to emit, if there is any; progress says that it was
+// no keep-alive, finished that the model is done. The clock of the provider stands still
+// meanwhile: a slow reader is not a stalled model.
+func (w *Watch) Pass(d model.Delta, progress, finished bool, emit func(model.Delta) error) error {
+	if !progress {
+		return nil
+	}
+	w.Pause()
+	if d != (model.Delta{}) {
+		if err := emit(d); err != nil {
+			return err
+		}
+	}
+	w.Progress(finished)
+	return nil
+}
