@@ -15,7 +15,9 @@ const maxAnswerBytes = 8 << 20
 
 // answer accumulates the chunks of one answer.
 type answer struct {
+	identity       string // of whoever can be sent its thoughts
 	text, thinking strings.Builder
+	thoughts       thoughts
 	calls          calls
 	size           int
 	finish         string // the last finish_reason; empty: none yet
@@ -24,8 +26,8 @@ type answer struct {
 	legacy         bool // function_call instead of tool_calls
 }
 
-func newAnswer(offered map[string]bool) *answer {
-	return &answer{calls: calls{offered: offered}}
+func newAnswer(offered map[string]bool, identity string) *answer {
+	return &answer{identity: identity, calls: calls{offered: offered}}
 }
 
 // piece is what one chunk added.
@@ -89,7 +91,7 @@ func (a *answer) take(d *delta, p *piece) {
 	a.thinking.WriteString(thinking)
 	p.Text += text
 	p.Reasoning += thinking
-	a.size += len(text) + len(thinking) + a.calls.add(d.ToolCalls)
+	a.size += len(text) + len(thinking) + a.calls.add(d.ToolCalls) + a.thoughts.add(d)
 	if len(d.FunctionCall) > 0 && string(d.FunctionCall) != "null" {
 		a.legacy = true
 	}
@@ -120,6 +122,7 @@ func (a *answer) response() (*model.Response, error) {
 	return &model.Response{
 		Message: chat.Message{
 			Role: chat.Assistant, Content: a.text.String(), Reasoning: a.thinking.String(), Calls: called,
+			Opaque: a.thoughts.opaque(a.identity),
 		},
 		Finish: finish,
 		Usage:  a.usage.counts(),

@@ -34,7 +34,7 @@ type choice struct {
 type delta struct {
 	Content          content         `json:"content"`
 	Refusal          wire.Lenient    `json:"refusal"`
-	ReasoningContent wire.Lenient    `json:"reasoning_content"`
+	ReasoningContent given           `json:"reasoning_content"`
 	Reasoning        wire.Lenient    `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 	ToolCalls        []*callDelta    `json:"tool_calls"`
@@ -54,7 +54,7 @@ type callDelta struct {
 // fields at once, so the first that has any counts.
 func (d *delta) reasoning() string {
 	for _, text := range []string{
-		string(d.ReasoningContent), string(d.Reasoning), detailsText(d.ReasoningDetails), d.Content.thinking,
+		d.ReasoningContent.text, string(d.Reasoning), detailsText(d.ReasoningDetails), d.Content.thinking,
 	} {
 		if text != "" {
 			return text
@@ -78,6 +78,21 @@ func detailsText(raw json.RawMessage) string {
 		out.WriteString(string(d.Text) + string(d.Summary))
 	}
 	return out.String()
+}
+
+// given is a string that may be absent, and knows whether it is; of another type it is.
+type given struct {
+	text  string
+	given bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It never fails.
+func (g *given) UnmarshalJSON(raw []byte) error {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		g.text, g.given = *text, true
+	}
+	return nil
 }
 
 // arguments are the arguments of a call: a string, or the object itself.

@@ -27,7 +27,7 @@ const (
 type exchange struct {
 	provider *Provider
 	request  *model.Request
-	blanks   map[int]string // see encoded
+	missing  map[int]string // see encoded
 	watch    *wire.Watch
 	body     io.ReadCloser // of the response, once there
 }
@@ -90,7 +90,7 @@ func (x *exchange) complete(encoded []byte) ([]byte, error) {
 	for name, value := range fields {
 		body.Set(name, value)
 	}
-	messages, err := fillBlanks(fields["messages"], x.blanks)
+	messages, err := fillIn(fields["messages"], x.missing)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func read(t *testing.T, r io.Reader) []byte {
 func FuzzAnswer(f *testing.F) {
 	addRecordings(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		a := newAnswer(map[string]bool{"get_weather": true})
+		a := newAnswer(map[string]bool{"get_weather": true}, "openai/x")
 		var text, thinking strings.Builder
 		for line := range strings.Lines(string(read(t, bytes.NewReader(body)))) {
 			payload := strings.TrimSpace(strings.TrimPrefix(line, "data: "))

@@ -14,28 +14,31 @@ import (
 // encoded is a conversation in go-openai's types.
 type encoded struct {
 	list []goopenai.ChatCompletionMessage
-	// blanks are the messages whose content go-openai leaves out because it is empty,
-	// by index, with the content to send: "" or null.
-	blanks map[int]string
+	// missing are the fields that go-openai leaves out or does not know, by the index of
+	// their message, encoded and each with a comma behind: content that is empty, as "" or
+	// null, and thinking.
+	missing map[int]string
 }
 
 // encodeMessages puts a conversation into wire form. It refuses one whose order every
 // provider refuses, since their answers name neither the message nor the rule.
-func encodeMessages(req *model.Request) (*encoded, error) {
-	e := &encoded{blanks: map[int]string{}}
+// identity is whose thoughts may be replayed.
+func encodeMessages(req *model.Request, identity string) (*encoded, error) {
+	e := &encoded{missing: map[int]string{}}
 	if req.System != "" {
 		e.add(goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleSystem, Content: req.System}, "")
 	}
 	if err := wire.CheckOrder(req.Messages); err != nil {
 		return nil, err
 	}
+	called := turnsThatCalled(req.Messages)
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		switch m.Role {
 		case chat.User:
 			e.addUser(m)
 		case chat.Assistant:
-			e.addAssistant(m)
+			e.addAssistant(m, replayed(m, identity, called[i]))
 		case chat.Tool:
 			e.add(goopenai.ChatCompletionMessage{
 				Role: goopenai.ChatMessageRoleTool, Content: m.Fenced(), ToolCallID: m.CallID,
@@ -48,7 +51,7 @@ func encodeMessages(req *model.Request) (*encoded, error) {
 // add appends a message; blank is its content if that is empty.
 func (e *encoded) add(m goopenai.ChatCompletionMessage, blank string) {
 	if m.Content == "" && len(m.MultiContent) == 0 {
-		e.blanks[len(e.list)] = blank
+		e.missing[len(e.list)] = `"content":` + blank + `,`
 	}
 	e.list = append(e.list, m)
 }
@@ -77,9 +80,9 @@ func (e *encoded) addUser(m *chat.Message) {
 }
 
 // addAssistant replays an answer. Beside calls an empty content is null, as the model
-// sent it; without calls it is "", since null is refused there. Reasoning is not
-// sent back: most wires refuse it.
-func (e *encoded) addAssistant(m *chat.Message) {
+// sent it; without calls it is "", since null is refused there. thinking are the fields that
+// it goes back in.
+func (e *encoded) addAssistant(m *chat.Message, thinking string) {
 	out := goopenai.ChatCompletionMessage{Role: goopenai.ChatMessageRoleAssistant, Content: m.Content}
 	blank := `""`
 	for _, c := range m.Calls {
@@ -90,6 +93,9 @@ func (e *encoded) addAssistant(m *chat.Message) {
 		})
 	}
 	e.add(out, blank)
+	if thinking != "" {
+		e.missing[len(e.list)-1] += thinking
+	}
 }
 
 var userNameRE = regexp.MustCompile(`^[^\s<|\\/>]{1,64}$`)
@@ -102,15 +108,14 @@ func userName(name string) string {
 	return name
 }
 
-// fillBlanks puts the content that go-openai left out into its encoded messages.
-func fillBlanks(encoded json.RawMessage, blanks map[int]string) ([]json.RawMessage, error) {
+// fillIn puts what is missing into encoded messages.
+func fillIn(encoded json.RawMessage, missing map[int]string) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(encoded, &list); err != nil {
 		return nil, err
 	}
-	for i, content := range blanks {
-		filled := append([]byte(`{"content":`+content+`,`), list[i][1:]...)
-		list[i] = filled
+	for i, fields := range missing {
+		list[i] = append([]byte("{"+fields), list[i][1:]...)
 	}
 	return list, nil
 }

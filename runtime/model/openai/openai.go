@@ -80,6 +80,9 @@ func (p *Provider) Close() error {
 	return nil
 }
 
+// identity names whose thoughts an answer holds.
+func (p *Provider) identity() string { return "openai/" + p.settings.model }
+
 // Stream implements [model.Provider].
 func (p *Provider) Stream(
 	ctx context.Context, req *model.Request, emit func(model.Delta) error,
@@ -92,18 +95,18 @@ func (p *Provider) Stream(
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "a tool has no name that can be sent")
 	}
-	messages, err := encodeMessages(req)
+	messages, err := encodeMessages(req, p.identity())
 	if err != nil {
 		return nil, err
 	}
 	watch := wire.NewWatch(ctx, p.timeouts)
 	defer watch.Stop()
-	x := &exchange{provider: p, request: req, blanks: messages.blanks, watch: watch}
+	x := &exchange{provider: p, request: req, missing: messages.missing, watch: watch}
 	stream, err := x.open(watch.Context(), messages.list)
 	if err != nil {
 		return nil, p.endpoint.Failure(watch, err)
 	}
-	answer := newAnswer(offered(req.Tools))
+	answer := newAnswer(offered(req.Tools), p.identity())
 	defer func() { x.close(stream, answer.finished()) }()
 	if err := p.receive(stream, answer, watch, emit); err != nil {
 		return nil, err
