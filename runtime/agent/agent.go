@@ -142,6 +142,9 @@ type Turn struct {
 	MaxOutput   int
 	Temperature *float64
 	TopP        *float64
+	// NoRestart says that a message whose text was told cannot begin anew, since nobody would
+	// see it: the run fails then.
+	NoRestart bool
 	// IdempotencyKey, unique per principal: a second Start with the same one gives the run of
 	// the first. Empty: none.
 	IdempotencyKey string
