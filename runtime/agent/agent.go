@@ -98,6 +98,8 @@ type Loop struct {
 	o  Options
 	id string // of this replica
 
+	ratios ratios // of tokens to their estimates
+
 	mu      sync.Mutex // guards below
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
@@ -162,6 +164,7 @@ type Outcome struct {
 	Message    session.Message
 	Finish     model.Finish
 	Usage      chat.Usage
+	Cost       float64 // by the prices of the models that answered
 	Iterations int
 	Err        *fault.Error // why it failed or was canceled
 }

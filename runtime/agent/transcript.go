@@ -16,6 +16,8 @@ import (
 type transcript struct {
 	run   string
 	known int64 // the last message that was stored when this turn started here
+	// recalled says that the summary in force was read; the model step alone uses it.
+	recalled bool
 
 	mu    sync.Mutex // guards below
 	rows  []session.Message
