@@ -38,6 +38,7 @@ func (ld *load) link(objects []*evaluated) *Config {
 	l.references()
 	l.policies()
 	l.cycles()
+	l.fallbackCycles()
 	ld.diags = append(ld.diags, l.diags...)
 	l.cfg.Secrets = ld.metSecrets(objects)
 	ld.finish(l)
@@ -232,6 +233,9 @@ func (l *linker) references() {
 		o := l.all["agent"][name]
 		if a, ok := o.value.(*Agent); ok {
 			l.needed(o, "model", "model", a.Model)
+			if a.Compaction.Model != "" {
+				l.needed(o, "compaction.model", "model", a.Compaction.Model)
+			}
 			l.names(o, "toolsets", a.Toolsets, l.toolset)
 			l.names(o, "disabled_toolsets", a.DisabledToolsets, l.toolset)
 			l.names(o, "tools", a.Tools, l.tool)
@@ -385,6 +389,7 @@ func (l *linker) model(o *evaluated, m *Model) {
 	} else {
 		l.needed(o, "provider", "provider", m.Provider)
 	}
+	l.fallbacks(o, m)
 	kind, _, _ := strings.Cut(m.Provider, ".")
 	l.scriptOnly(o, m, kind)
 	if efforts := []string{"low", "medium", "high"}; kind == "anthropic" && m.Reasoning != "" && !slices.Contains(efforts, m.Reasoning) {

@@ -135,11 +135,11 @@ func modelBody() *body[Model] {
 		may("top_p", pointer(floatKind(0, 1)), "Sent only when given.", func(m *Model) **float64 { return &m.TopP }),
 		may("reasoning", stringKind(), "How much it thinks, for example \"low\"; with provider anthropic one of low, medium and high. Sent only when given.", func(m *Model) *string { return &m.Reasoning }),
 		may("parallel_tool_calls", pointer(boolKind()), "Whether it may ask for several calls at once. Sent only when given.", func(m *Model) **bool { return &m.ParallelCalls }),
+		may("fallbacks", stringsKind(), "Labels of the models that are asked, in order, when this one is down, overloaded, refuses the key or has no quota left. Theirs follow. Default: none.", func(m *Model) *[]string { return &m.Fallbacks }),
 		may("extra", anyMapKind(), "Further fields of the request body, sent as they are.", func(m *Model) *map[string]any { return &m.Extra }),
 		opt("delay", durationKind(true), 0, "For provider script: the wait before each streamed word.", func(m *Model) *time.Duration { return &m.Delay }),
 		ruleField(),
 		opt("cache", enumKind("auto", "off"), "auto", "Whether the prompt is marked to be cached, where the provider wants marks (anthropic). Providers that cache by prefix do so without them.", func(m *Model) *string { return &m.Cache }),
-		refuse[Model]("fallbacks", "Fallback models are not available yet."),
 	), map[string]string{
 		"model": `Did you mean "name"?`, "api_key": "It belongs to the provider block.", "base_url": "It belongs to the provider block.",
 		"max_tokens": `Did you mean "max_output"?`, "timeout": "Write timeouts { total = \"15m\" }.", "retries": "Write retry { attempts = 3 }.", "rules": "Write one block per rule: rule { match = \"…\" }.",

@@ -62,6 +62,21 @@ func Retryable(err error) bool {
 	return false
 }
 
+// Elsewhere says whether another model may succeed where this one failed: it is down,
+// overloaded, slow to begin, refuses the key or has no quota left. What this one refuses,
+// another refuses as well.
+func Elsewhere(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Exhausted, fault.Unavailable, fault.Denied:
+		return true
+	case fault.Timeout:
+		return errors.Is(err, ErrConnect) || errors.Is(err, ErrFirstToken)
+	case fault.Internal, fault.Invalid, fault.NotFound, fault.Exists, fault.Canceled, fault.TooLarge:
+		return false
+	}
+	return false
+}
+
 // KindOfStatus is the kind of a provider's answer with an HTTP status that is not a
 // success. Invalid is what the provider refuses, so the same request is refused
 // again; a redirect is Invalid too, since adapters do not follow any.

@@ -38,6 +38,29 @@ func (b *build) models() map[string]*snapshot.Model {
 		c.count(&b.sharing.Models)
 		out[label] = &snapshot.Model{Model: m, Provider: c.value.Provider}
 	}
+	for _, m := range out {
+		m.Fallbacks = fallbacks(m, out)
+	}
+	return out
+}
+
+// fallbacks are the models after m, in the order in which they are asked.
+func fallbacks(m *snapshot.Model, all map[string]*snapshot.Model) []*snapshot.Model {
+	var out []*snapshot.Model
+	seen := map[string]bool{m.Label: true}
+	var follow func(*snapshot.Model)
+	follow = func(m *snapshot.Model) {
+		for _, label := range m.Model.Fallbacks {
+			next := all[label]
+			if next == nil || seen[label] { // what is not there was reported by the language
+				continue
+			}
+			seen[label] = true
+			out = append(out, next)
+			follow(next)
+		}
+	}
+	follow(m)
 	return out
 }
 
