@@ -125,6 +125,24 @@ func (l *Loop) takeOver(ctx context.Context, row store.Run) error {
 	return l.recoverRun(ctx, row, err)
 }
 
+// CancelUnheld ends a run that no live process holds, without going on with it: for a process
+// that does not stay. A run of a live one is fault.Unavailable.
+func (l *Loop) CancelUnheld(ctx context.Context, row store.Run, why string) error {
+	rows, err := l.o.Store.ClaimRuns(ctx, l.id, row.Session, l.stale(), claimAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, claimed := range rows { // the others are given up again when the process ends
+		if claimed.ID != row.ID {
+			continue
+		}
+		err := fault.New(fault.Canceled, "%s", why)
+		claimed.Status, claimed.Ended, claimed.Error = string(run.Canceled), time.Now(), errorBody(err)
+		return errors.Join(l.withdraw(ctx, claimed), l.conclude(ctx, claimed, endData(Outcome{Iterations: claimed.Iterations, Err: err})))
+	}
+	return fault.New(fault.Unavailable, "run %q is run by another process: ask that one, with --server", row.ID)
+}
+
 // listen hands what is asked of the runs of this process to them.
 func (l *Loop) listen(ctx context.Context) error {
 	list, err := l.o.Store.ControlsFor(ctx, l.id)
