@@ -38,7 +38,7 @@ func addRecordings(f *testing.F) {
 
 // Whatever a provider sends, what is given on has the one form that go-openai reads
 // right, and it does not depend on where the network cut the stream.
-func FuzzEvents(f *testing.F) {
+func FuzzLines(f *testing.F) {
 	addRecordings(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		whole := read(t, bytes.NewReader(body))

@@ -5,14 +5,22 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"slices"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/model"
 )
 
-// toolNameRE is what every provider takes as the name of a tool.
-var toolNameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+// sendable says whether every provider takes a text as the name of a tool: 1 to 64 letters,
+// digits, _ and -.
+func sendable(name string) bool {
+	for i := range len(name) {
+		if c := name[i] | 0x20; (c < 'a' || c > 'z') && (name[i] < '0' || name[i] > '9') && name[i] != '_' && name[i] != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
 
 // Naming gives the tools of one request names that the wire takes, and takes that back. A
 // nil Naming changes nothing.
@@ -24,17 +32,13 @@ type Naming struct {
 // NamingOf names the tools of a request; nil if all names are fine. It depends on the names
 // alone, so that they are sent the same in every request.
 func NamingOf(tools []chat.Definition) *Naming {
-	n := &Naming{sent: map[string]string{}, meant: map[string]string{}}
-	for _, d := range tools {
-		if toolNameRE.MatchString(d.Name) {
-			n.meant[d.Name] = d.Name
-		}
-	}
-	if len(n.meant) == len(tools) {
+	if !slices.ContainsFunc(tools, func(d chat.Definition) bool { return !sendable(d.Name) }) {
 		return nil
 	}
+	n := &Naming{sent: map[string]string{}, meant: map[string]string{}}
 	for _, d := range tools {
-		if toolNameRE.MatchString(d.Name) {
+		if sendable(d.Name) {
+			n.meant[d.Name] = d.Name
 			continue
 		}
 		// The digest of the whole name tells apart what is equal once it is cut and cleaned.

@@ -30,7 +30,7 @@ func TestNamesAreReversible(t *testing.T) {
 		sent := map[string]bool{}
 		for _, d := range tools {
 			out := n.Sent(d.Name)
-			if !toolNameRE.MatchString(out) || sent[out] || n.Meant(out) != d.Name {
+			if !sendable(out) || sent[out] || n.Meant(out) != d.Name {
 				t.Fatalf("%q is sent as %q, which means %q", d.Name, out, n.Meant(out))
 			}
 			sent[out] = true
@@ -44,6 +44,18 @@ func TestNamesAreReversible(t *testing.T) {
 	}
 	if NamingOf([]chat.Definition{{Name: "fine"}}) != nil {
 		t.Error("names that are fine are changed")
+	}
+}
+
+func TestSendable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "Get_weather-2": true, "_": true, strings.Repeat("z", 64): true,
+		"": false, strings.Repeat("z", 65): false, "a.b": false, "a b": false, "å": false, "a\n": false,
+		"a@": false, "a[": false, "a`": false, "a{": false, "a/": false, "a:": false,
+	} {
+		if sendable(name) != want {
+			t.Errorf("%q can be sent: %v", name, !want)
+		}
 	}
 }
 
