@@ -172,11 +172,12 @@ func (s *settings) addThinking(body *wire.Body, limit int, thoughtless bool) {
 }
 
 // thoughtless says whether the turn has calls and began without thoughts that can be
-// replayed: the API refuses to begin in the middle of it.
+// replayed: the API refuses to begin in the middle of it. What the user says right behind
+// results is sent with them, and begins no turn.
 func thoughtless(messages []chat.Message, identity string) bool {
 	start := 0
 	for i, m := range messages {
-		if m.Role == chat.User {
+		if m.Role == chat.User && (i == 0 || messages[i-1].Role != chat.Tool) {
 			start = i
 		}
 	}

@@ -123,6 +123,7 @@ func TestThinkingWithinATurn(t *testing.T) {
 	}{
 		{"it thought", "claude-sonnet-4-5", []chat.Message{hi()[0], interleaved(t), result("x", "12:00")}, true},
 		{"another model began", "claude-sonnet-4-5", turn, false},
+		{"another model began, and the user adds something", "claude-sonnet-4-5", append(turn[:3:3], hi()[0]), false},
 		{"the next turn", "claude-sonnet-4-5", append(turn[:3:3], chat.Message{Role: chat.Assistant, Content: "Noon."}, hi()[0]), true},
 		{"a newer model", "claude-opus-4-6", turn, true},
 	}
