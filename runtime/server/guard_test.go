@@ -381,7 +381,8 @@ func TestRowsOfOthers(t *testing.T) {
 			deletes = append(deletes, path)
 			continue
 		}
-		if r := w.do(entry.Method, path, body, as("one")); r.StatusCode >= 300 {
+		// A run that has ended takes no steering, which only its owner is told.
+		if r := w.do(entry.Method, path, body, as("one")); r.StatusCode >= 300 && r.StatusCode != http.StatusConflict {
 			t.Errorf("%s %s: status %d for its owner: %s", entry.Method, path, r.StatusCode, r.body)
 		}
 	}
