@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -276,7 +278,9 @@ func TestRestart(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	d := reopen(t, own.Database(t), Options{})
+	var mu sync.Mutex
+	var log strings.Builder
+	d := reopen(t, own.Database(t), Options{Log: slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))})
 	if err := d.CreateSession(t.Context(), sessionOf("s")); err != nil {
 		t.Fatal(err)
 	}
@@ -300,6 +304,12 @@ func TestRestart(t *testing.T) {
 			t.Errorf("after the restart: %d messages, %v", s.Messages, err)
 		}
 		heard.expect(t, notice{})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	host := d.pool.Config().ConnConfig.Host
+	if said := log.String(); !strings.Contains(said, "lost connection that watches events") || strings.Contains(said, host) {
+		t.Errorf("the log does not say that Watch lost its connection, or has the address %q:\n%s", host, said)
 	}
 }
 
@@ -418,6 +428,10 @@ func TestErrors(t *testing.T) {
 		if fault.KindOf(err) != want.kind || !strings.Contains(fault.Message(err), want.says) || !strings.Contains(err.Error(), "raised") {
 			t.Errorf("%s: got %v of kind %s, want kind %s and %q", code, err, fault.KindOf(err), want.kind, want.says)
 		}
+	}
+	lost := fmt.Errorf("receiving: %w", &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 5432}, Err: syscall.ECONNRESET})
+	if err := explain(lost); fault.KindOf(err) != fault.Unavailable || strings.Contains(err.Error(), "10.1.2.3") || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a connection that was reset: %v", err)
 	}
 	if err := explain(&pgconn.ConnectError{Config: &pgconn.Config{}}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("no connection: %v", err)
