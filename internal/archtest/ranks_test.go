@@ -51,7 +51,7 @@ var ranks = map[string]int{
 	"runtime/store":               4, // embeds session.Store
 	"runtime/config":              4,
 	"runtime/registry":            4,
-	"runtime/model/openai":        4,
+	"runtime/model/wire":          4,
 	"runtime/model/script":        4,
 	"runtime/model/modeltest":     4,
 	"runtime/session/sessiontest": 4,
@@ -61,6 +61,8 @@ var ranks = map[string]int{
 	"hostfuncs/clock":             4,
 	"hostfuncs/state":             4,
 
+	"runtime/model/openai":    5,
+	"runtime/model/anthropic": 5,
 	"runtime/snapshot":        5,
 	"runtime/generation":      5,
 	"runtime/dispatch":        5,

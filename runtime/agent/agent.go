@@ -98,6 +98,8 @@ type Loop struct {
 	o  Options
 	id string // of this replica
 
+	ratios ratios // of tokens to their estimates
+
 	mu      sync.Mutex // guards below
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
@@ -142,6 +144,9 @@ type Turn struct {
 	MaxOutput   int
 	Temperature *float64
 	TopP        *float64
+	// NoRestart says that a message whose text was told cannot begin anew, since nobody would
+	// see it: the run fails then.
+	NoRestart bool
 	// IdempotencyKey, unique per principal: a second Start with the same one gives the run of
 	// the first. Empty: none.
 	IdempotencyKey string
@@ -159,6 +164,7 @@ type Outcome struct {
 	Message    session.Message
 	Finish     model.Finish
 	Usage      chat.Usage
+	Cost       float64 // by the prices of the models that answered
 	Iterations int
 	Err        *fault.Error // why it failed or was canceled
 }

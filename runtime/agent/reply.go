@@ -13,7 +13,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
@@ -65,101 +64,30 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 	if p.Final && wall > 0 {
 		wall = time.Since(t.since()) + finalGrace
 	}
-	t.doing(h, "model "+ag.Model.Label)
 	stepCtx, end := t.bounded(ctx, h, wall)
 	defer end()
-	var told strings.Builder
-	resp, err := t.provider(stepCtx, ag.Model).Stream(stepCtx, t.request(ag, p), t.relay(stepCtx, &told))
+	q := &question{turn: t, iteration: i, agent: ag, held: h, prepared: p, by: ag.Model}
+	resp, err := q.answer(stepCtx)
 	switch err = causeOf(stepCtx, err); {
-	case errors.Is(err, errWall) && told.Len() > 0:
+	case errors.Is(err, errWall) && q.text() != "":
 		// Clients have this text already, so it is the answer, cut short: a summary in its
 		// place would contradict what they were told.
-		resp = &model.Response{Message: chat.Message{Content: told.String()}, Finish: model.Length}
-		r, err := t.commitReply(ctx, i, ag, p, resp)
+		resp = &model.Response{Message: chat.Message{Content: q.text()}, Finish: model.Length}
+		r, err := q.commit(ctx, resp)
 		r.Ended = "wall"
 		return r, err
 	case errors.Is(err, errWall) && !p.Final:
-		return replied{Ended: "wall"}, nil
+		return replied{Ended: "wall", Usage: q.usage, Cost: q.cost}, nil
 	case err != nil:
 		return replied{}, err
 	}
-	return t.commitReply(ctx, i, ag, p, resp)
+	return q.commit(ctx, resp)
 }
 
-// provider is the model with its retries, each announced.
-func (t *turn) provider(ctx context.Context, m *snapshot.Model) model.Provider {
-	retry := model.Retry{Attempts: m.Retry.Attempts, Base: m.Retry.Base, Max: m.Retry.Max}
-	return model.Retrying(m.Provider, retry, func(attempt int, wait time.Duration, err error) {
-		data := retriedData{Attempt: attempt, Milliseconds: wait.Milliseconds(), Error: fault.Message(err)}
-		if err := t.stream.Emit(ctx, run.ModelRetried, t.generation(), data); err != nil {
-			t.o.Log.Warn("announcing retry", "run", t.run.ID, "generation", t.generation(), "err", err)
-		}
-	})
-}
-
-// relay passes pieces of text on, committed, to whoever follows the run.
-// told gets the text.
-func (t *turn) relay(ctx context.Context, told *strings.Builder) func(model.Delta) error {
-	return func(d model.Delta) error {
-		if d.Reasoning != "" {
-			if err := t.stream.Delta(ctx, run.ReasoningDelta, t.generation(), d.Reasoning, t.attempt); err != nil {
-				return err
-			}
-		}
-		if d.Text == "" {
-			return nil
-		}
-		told.WriteString(d.Text)
-		return t.stream.Delta(ctx, run.MessageDelta, t.generation(), d.Text, t.attempt)
-	}
-}
-
-// request assembles what the model is sent: a stable prefix first.
-func (t *turn) request(ag *snapshot.Agent, p prepared) *model.Request {
-	req := &model.Request{
-		System:   joinText(ag.Instructions, t.Instructions),
-		Messages: t.transcript.messages(), ToolChoice: t.ToolChoice,
-		MaxOutput: t.MaxOutput, Temperature: t.Temperature, TopP: t.TopP,
-	}
-	if p.Final {
-		req.ToolChoice = nil
-		req.System = joinText(req.System, fmt.Sprintf(
-			"The %s budget of this turn is used up: no more tools can be called. Answer now with what you have, and say what is left undone.", p.Reason))
-		return req
-	}
-	req.Tools = ag.View.DefinitionsFor(p.Handles)
-	if len(t.ClientTools) > 0 {
-		// A generation since the start of the turn may have brought a tool with the name of
-		// a client's: the client's was there first, and a name must be offered once.
-		req.Tools = slices.DeleteFunc(slices.Clone(req.Tools), func(d chat.Definition) bool { return t.isClients(d.Name) })
-		req.Tools = append(req.Tools, lowered(ag, t.ClientTools)...)
-		slices.SortStableFunc(req.Tools, func(a, b chat.Definition) int { return strings.Compare(a.Name, b.Name) })
-	}
-	if t.transcript.calledThisTurn() {
-		// A forced choice holds for the first answer only: kept, it would force calls for ever.
-		req.ToolChoice = nil
-	}
-	return req
-}
-
-// lowered are the client's tools as the model's provider takes them. One of which no form
-// can be sent was refused at the start; it is left out if only this generation cannot.
-func lowered(ag *snapshot.Agent, tools []chat.Definition) []chat.Definition {
-	l, ok := ag.Model.Provider.(model.Lowerer)
-	if !ok {
-		return tools
-	}
-	out := make([]chat.Definition, 0, len(tools))
-	for _, d := range tools {
-		if sent, _, err := l.Lower(d); err == nil {
-			out = append(out, sent)
-		}
-	}
-	return out
-}
-
-func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p prepared, resp *model.Response) (replied, error) {
-	r := replied{Finish: resp.Finish, Usage: resp.Usage, Cost: cost(ag.Model.Price, resp.Usage)}
+// commit commits the message with the output of the step.
+func (q *question) commit(ctx context.Context, resp *model.Response) (replied, error) {
+	t, ag, p := q.turn, q.agent, q.prepared
+	r := replied{Finish: resp.Finish, Usage: q.usage, Cost: q.cost}
 	m := resp.Message
 	m.Role = chat.Assistant
 	m.Calls = t.conceal(ag, t.adopt(ag, m.Calls))
@@ -176,10 +104,12 @@ func (t *turn) commitReply(ctx context.Context, i int, ag *snapshot.Agent, p pre
 	m = m.Clean()
 	r.Calls = refs(ag, t.revealed(m.Calls))
 	stored, pending, err := t.commit(ctx, commitment{
-		step: run.Key(i, "model"), generation: t.generation(), message: m,
+		step: run.Key(q.iteration, "model"), generation: t.generation(), message: m,
 		output: func(seq int64) any { r.Message = seq; return r },
 		event:  run.MessageCompleted,
-		data:   func(seq int64) any { return completedData{Seq: seq, Text: m.Content, Calls: m.Calls, Finish: r.Finish} },
+		data: func(seq int64) any {
+			return completedData{Seq: seq, Text: m.Content, Calls: m.Calls, Finish: r.Finish, Model: q.by.Label, Usage: r.Usage, Cost: r.Cost}
+		},
 	})
 	r.Message = stored.Seq
 	if err != nil {
@@ -276,11 +206,6 @@ func (t *turn) clients(ag *snapshot.Agent, name string) (string, bool) {
 	return string(found), ok && t.isClients(string(found))
 }
 
-// isClients says whether a tool is the client's.
-func (t *turn) isClients(name string) bool {
-	return slices.ContainsFunc(t.ClientTools, func(d chat.Definition) bool { return d.Name == name })
-}
-
 func cost(p *config.Price, u chat.Usage) float64 {
 	if p == nil {
 		return 0
@@ -305,4 +230,9 @@ type completedData struct {
 	Text   string       `json:"text"`
 	Calls  []chat.Call  `json:"calls,omitempty"`
 	Finish model.Finish `json:"finish"`
+	// Model is the label of the model that answered, which may be a fallback. Usage and Cost
+	// are those of all calls that led to the message.
+	Model string     `json:"model"`
+	Usage chat.Usage `json:"usage"`
+	Cost  float64    `json:"cost"`
 }

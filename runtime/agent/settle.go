@@ -226,12 +226,13 @@ type terminalData struct {
 	Message    int64        `json:"message,omitempty"` // seq of the final message
 	Finish     model.Finish `json:"finish,omitempty"`
 	Usage      chat.Usage   `json:"usage"`
+	Cost       float64      `json:"cost"` // by the prices of the models; 0 without prices
 	Iterations int          `json:"iterations"`
 	Error      *fault.Body  `json:"error,omitempty"`
 }
 
 func endData(o Outcome) terminalData {
-	d := terminalData{Message: o.Message.Seq, Finish: o.Finish, Usage: o.Usage, Iterations: o.Iterations}
+	d := terminalData{Message: o.Message.Seq, Finish: o.Finish, Usage: o.Usage, Cost: o.Cost, Iterations: o.Iterations}
 	if o.Err != nil {
 		d.Error = &fault.Body{Kind: o.Err.Kind.String(), Message: o.Err.Message}
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,19 +16,31 @@ import (
 type transcript struct {
 	run   string
 	known int64 // the last message that was stored when this turn started here
+	// recalled says that the summary in force was read; the model step alone uses it.
+	recalled bool
 
 	mu    sync.Mutex // guards below
 	rows  []session.Message
+	from  int             // the first row of this turn; rows before it are of turns before
 	begun map[string]bool // calls that were handed to dispatch
+	view  assembly        // of the rows, as far as they were asked for
+	// compacted is the summary that stands for a part of the rows; zero: none does.
+	compacted session.Compaction
 }
 
 func newTranscript(rows []session.Message, runID string) *transcript {
 	t := &transcript{run: runID, rows: rows, begun: map[string]bool{}}
+	for t.from < len(rows) && rows[t.from].Run != runID {
+		t.from++
+	}
 	for _, m := range rows {
 		t.known = max(t.known, m.Seq)
 	}
 	return t
 }
+
+// ours are the rows of this turn. Needs mu.
+func (t *transcript) ours() []session.Message { return t.rows[t.from:] }
 
 func (t *transcript) add(rows ...session.Message) {
 	t.mu.Lock()
@@ -53,19 +64,22 @@ func (t *transcript) all() []session.Message {
 
 // at finds a message by its number.
 func (t *transcript) at(seq int64) (session.Message, bool) {
-	return t.find(func(m session.Message) bool { return m.Seq == seq })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range slices.Backward(t.rows) {
+		if m.Seq == seq {
+			return m, true
+		}
+	}
+	return session.Message{}, false
 }
 
 // of finds the message that a step of this turn committed, here or before a crash.
 func (t *transcript) of(step string) (session.Message, bool) {
-	return t.find(func(m session.Message) bool { return m.Run == t.run && m.Step == step })
-}
-
-func (t *transcript) find(is func(session.Message) bool) (session.Message, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range slices.Backward(t.rows) {
-		if is(m) {
+	for _, m := range slices.Backward(t.ours()) {
+		if m.Run == t.run && m.Step == step {
 			return m, true
 		}
 	}
@@ -104,7 +118,7 @@ func inputStep(i int) string { return run.Key(0, "input", i) }
 func (t *transcript) calledThisTurn() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.rows, func(m session.Message) bool { return m.Role == chat.Tool && mine(m, t.run) })
+	return slices.ContainsFunc(t.ours(), func(m session.Message) bool { return m.Role == chat.Tool && mine(m, t.run) })
 }
 
 // serverCallsBefore counts the calls of ours in this turn before the index-th of a
@@ -113,7 +127,7 @@ func (t *transcript) serverCallsBefore(seq int64, index int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0
-	for _, m := range t.rows {
+	for _, m := range t.ours() {
 		if !mine(m, t.run) || m.Seq > seq {
 			continue
 		}
@@ -177,86 +191,3 @@ func toolStep(modelStep string, index int) string {
 	}
 	return fmt.Sprintf("%d/tool/%d", iteration, index)
 }
-
-// messages is the conversation as a model must get it, the same for the same stored
-// rows: results stand in the order of their calls, every call has one, and a turn
-// that ended without an answer is closed, so that the roles alternate.
-func (t *transcript) messages() []chat.Message {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return assemble(t.rows)
-}
-
-func assemble(rows []session.Message) []chat.Message {
-	rows = ordered(rows)
-	results := pair(rows)
-	var out []chat.Message
-	for i, m := range rows {
-		switch m.Role {
-		case chat.User:
-			// Neighbours of one input are as the client wrote them.
-			if n := len(out); n > 0 && out[n-1].Role != chat.Assistant && rows[i-1].Run != m.Run {
-				out = append(out, chat.Message{Role: chat.Assistant, Content: "(This turn ended without an answer.)"})
-			}
-			out = append(out, m.Message)
-		case chat.Assistant:
-			out = append(out, m.Message)
-			for index, c := range m.Calls {
-				out = append(out, resultOf(c, results[slot{m.Seq, index}]))
-			}
-		case chat.Tool: // stands behind its call
-		}
-	}
-	return out
-}
-
-// slot is the place of a call.
-type slot struct {
-	message int64
-	index   int
-}
-
-// pair finds the result of each call: the first after it that bears its id and answers
-// no call before. Ids that came from a client may repeat, in one message and over the
-// conversation, so a result counts for the last calls with its id only.
-func pair(rows []session.Message) map[slot]*chat.Message {
-	out := map[slot]*chat.Message{}
-	open := map[string][]slot{}
-	for i := range rows {
-		m := &rows[i]
-		if m.Role == chat.Tool {
-			if waiting := open[m.CallID]; len(waiting) > 0 {
-				out[waiting[0]], open[m.CallID] = &m.Message, waiting[1:]
-			}
-			continue
-		}
-		for _, c := range m.Calls {
-			delete(open, c.ID)
-		}
-		for index, c := range m.Calls {
-			open[c.ID] = append(open[c.ID], slot{m.Seq, index})
-		}
-	}
-	return out
-}
-
-func resultOf(c chat.Call, result *chat.Message) chat.Message {
-	if result != nil {
-		return *result
-	}
-	return chat.Message{
-		Role: chat.Tool, CallID: c.ID, Name: c.Name, Failed: true,
-		Content: `{"error":{"kind":"unavailable","message":"this call was never answered"}}`,
-	}
-}
-
-func ordered(rows []session.Message) []session.Message {
-	if slices.IsSortedFunc(rows, bySeq) {
-		return rows
-	}
-	out := slices.Clone(rows)
-	slices.SortFunc(out, bySeq)
-	return out
-}
-
-func bySeq(a, b session.Message) int { return cmp.Compare(a.Seq, b.Seq) }

@@ -80,7 +80,7 @@ func TestAssemble(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, assemble(tt.in)); diff != "" {
+			if diff := cmp.Diff(tt.want, assembled(tt.in)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -93,9 +93,9 @@ func TestAssembleKeepsThePrefix(t *testing.T) {
 		chat.Message{Role: chat.Tool, CallID: "1", Content: "r"}, chat.Message{Role: chat.Assistant, Content: "b"},
 		chat.Message{Role: chat.User, Content: "c"}, chat.Message{Role: chat.Assistant, Content: "d"},
 	)
-	whole := assemble(all)
+	whole := assembled(all)
 	for _, n := range []int{1, 3, 4, 5, 6} { // borders between steps
-		part := assemble(all[:n])
+		part := assembled(all[:n])
 		if diff := cmp.Diff(whole[:len(part)], part); diff != "" {
 			t.Errorf("the first %d messages are sent differently later (-later +then):\n%s", n, diff)
 		}

@@ -133,7 +133,7 @@ func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, er
 }
 
 func (t *turn) outcome(s *settled, u used) Outcome {
-	o := Outcome{Usage: u.Usage, Iterations: u.Iterations}
+	o := Outcome{Usage: u.Usage, Cost: u.Cost, Iterations: u.Iterations}
 	if s != nil {
 		o.Status, o.Finish = run.Completed, s.Finish
 		o.Message, _ = t.transcript.at(s.Message)

@@ -19,6 +19,7 @@ func (l *language) evalAgent(f *frame, b *hclsyntax.Block, o *evaluated) {
 	a.Name = o.name
 	decode(f, l.agent, b, a)
 	f.checkPatterns(b, "tools", a.Tools)
+	f.checkCompaction(b, a.Compaction)
 	f.checkPatterns(b, "disabled_tools", a.DisabledTools)
 	a.Decl = f.decl(b)
 	a.Digest = digestOf(a)
@@ -48,10 +49,10 @@ func agentBody() *body[Agent] {
 		single("budget", budget, func(a *Agent) *Budget { return &a.Budget }),
 		single("results", results, func(a *Agent) *AgentResults { return &a.Results }),
 		single("guardrails", guardrailsBody(), func(a *Agent) *Guardrails { return &a.Guardrails }),
+		single("compaction", compactionBody(), func(a *Agent) *Compaction { return &a.Compaction }),
 		may("on_disconnect", enumKind("continue", "cancel"), "What a lost client does to its run. Default: continue, and cancel for /v1 requests without a session.", func(a *Agent) *string { return &a.OnDisconnect }),
 		onBusy(),
 		refuse[Agent]("tool_select", "Tool search is not available yet. Give the agent fewer toolsets."),
-		refuse[Agent]("compaction", "Compaction of long conversations is not available yet."),
 		refuse[Agent]("agents", "Delegation to other agents is not available yet."),
 		refuse[Agent]("output", "Structured output is not available yet. Describe the form of the answer in the instructions."),
 	), map[string]string{
@@ -60,6 +61,23 @@ func agentBody() *body[Agent] {
 		"instruction": `Did you mean "instructions"?`, "models": `Did you mean "model"?`,
 		"temperature": "It belongs to the model block.", "max_iterations": "Write budget { iterations = … }.",
 	})
+}
+
+// compactionBody says what happens to conversations that outgrow the model's window.
+func compactionBody() *body[Compaction] {
+	return withHints(newBody("compaction", "What happens to a conversation that outgrows the model's context window: a summary takes the place of its middle. The originals stay in the session.",
+		opt("threshold", floatKind(0, 1), 0.75, "From which share of the window on; 0: never.", func(c *Compaction) *float64 { return &c.Threshold }),
+		opt("keep_first", intKind(0, 1000), 3, "How many messages at the beginning are kept as they are.", func(c *Compaction) *int { return &c.KeepFirst }),
+		opt("keep_last_tokens", floatKind(0, 1), 0.2, "What share of the window the latest messages, which are kept as they are, may take.", func(c *Compaction) *float64 { return &c.KeepLast }),
+		may("model", stringKind(), "The label of the model that writes the summary. Default: the agent's.", func(c *Compaction) *string { return &c.Model }),
+	), map[string]string{"keep_last": `Did you mean "keep_last_tokens"?`})
+}
+
+// checkCompaction refuses to keep more than what compaction is to bring about.
+func (f *frame) checkCompaction(b *hclsyntax.Block, c Compaction) {
+	if c.Threshold > 0 && c.KeepLast >= c.Threshold {
+		f.errorf(b.DefRange(), "Conflicting compaction", "The latest messages may take %g of the window, keep_last_tokens, which is as much as the threshold of %g: nothing would be gained.", c.KeepLast, c.Threshold)
+	}
 }
 
 // guardrailsBody are the loops of calls that a turn is kept from.

@@ -222,10 +222,10 @@ type Toolset struct {
 type Provider struct {
 	Decl
 	Pos     Pos
-	Kind    string // openai | script
+	Kind    string // anthropic | openai | script
 	Name    string
 	BaseURL string
-	APIKey  secret.Value // empty: no Authorization header
+	APIKey  secret.Value // empty: no header for it
 	Headers map[string]any
 	Digest  string
 }
@@ -246,7 +246,9 @@ type Model struct {
 	TopP          *float64
 	Reasoning     string
 	ParallelCalls *bool
+	Cache         string // auto | off
 	Extra         map[string]any
+	Fallbacks     []string // keys of Config.Models
 	// Delay and Rules are for provider script.
 	Delay  time.Duration
 	Rules  []Rule
@@ -312,6 +314,7 @@ type Agent struct {
 	Budget           Budget
 	Results          AgentResults
 	Guardrails       Guardrails
+	Compaction       Compaction
 	OnDisconnect     string // "" (as the client's protocol says) | continue | cancel
 	OnBusy           string // queue | reject
 	Digest           string
@@ -329,6 +332,15 @@ type Budget struct {
 // AgentResults bounds what the results of one turn take of the context.
 type AgentResults struct {
 	PerTurnChars int `json:"per_turn_chars"` // characters; a small window lowers it
+}
+
+// Compaction says when the middle of a long conversation is replaced by a summary, and how
+// much is kept around it.
+type Compaction struct {
+	Threshold float64 `json:"threshold"`  // share of the model's window that a request may take; 0: never
+	KeepFirst int     `json:"keep_first"` // messages
+	KeepLast  float64 `json:"keep_last"`  // share of the window
+	Model     string  `json:"model"`      // key of Config.Models; empty: the agent's
 }
 
 // Guardrails end a loop of calls within one turn; 0: never.

@@ -70,8 +70,9 @@ agent "a" {
 	a.Decl, a.Digest = config.Decl{}, ""
 	if diff := cmp.Diff(config.Agent{
 		Pos: "agents/main.hcl:7", Name: "a", Model: "offline", Instructions: "x", ToolRefresh: "step", Parallel: 8, OnBusy: "queue",
-		Budget:  config.Budget{Iterations: 90, ToolCalls: 200, Wall: 30 * time.Minute},
-		Results: config.AgentResults{PerTurnChars: 200_000},
+		Budget:     config.Budget{Iterations: 90, ToolCalls: 200, Wall: 30 * time.Minute},
+		Results:    config.AgentResults{PerTurnChars: 200_000},
+		Compaction: config.Compaction{Threshold: 0.75, KeepFirst: 3, KeepLast: 0.2},
 		Guardrails: config.Guardrails{
 			SameFailure: config.Guard{Warn: 2, Block: 5}, ToolFailure: config.Guard{Warn: 3, Block: 8}, SameResult: config.Guard{Warn: 2, Block: 5},
 		},

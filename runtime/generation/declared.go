@@ -52,7 +52,9 @@ func (m *maker) model(mod *config.Model) *sheet {
 	given(s, "top_p", mod.TopP)
 	s.put("reasoning", mod.Reasoning)
 	given(s, "parallel_tool_calls", mod.ParallelCalls)
+	s.put("cache", mod.Cache)
 	s.put("extra", mod.Extra)
+	s.put("fallbacks", mod.Fallbacks)
 	if mod.Delay > 0 || s.written("delay") {
 		s.put("delay", mod.Delay)
 	}
@@ -201,6 +203,10 @@ func (m *maker) agents(views map[string]*registry.View) {
 		s.put("budget.cost", a.Budget.Cost)
 		s.put("budget.wall", a.Budget.Wall)
 		s.put("results.per_turn_chars", a.Results.PerTurnChars)
+		s.put("compaction.threshold", a.Compaction.Threshold)
+		s.put("compaction.keep_first", a.Compaction.KeepFirst)
+		s.put("compaction.keep_last_tokens", a.Compaction.KeepLast)
+		s.put("compaction.model", a.Compaction.Model)
 		for name, g := range map[string]config.Guard{"same_failure": a.Guardrails.SameFailure, "tool_failure": a.Guardrails.ToolFailure, "same_result": a.Guardrails.SameResult} {
 			s.put("guardrails."+name+".warn", g.Warn)
 			s.put("guardrails."+name+".block", g.Block)

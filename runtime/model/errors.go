@@ -17,6 +17,9 @@ var (
 	ErrFirstToken = errors.New("no first token in time")
 	// ErrQuota: an Exhausted that waiting does not cure, for example an unpaid bill.
 	ErrQuota = errors.New("quota used up")
+	// ErrOverflow: a TooLarge because the conversation is over what the model can read. A
+	// shorter one may succeed.
+	ErrOverflow = errors.New("over the model's context window")
 )
 
 // RetryAfterError is the cause of a failed call whose provider said when to come
@@ -54,6 +57,21 @@ func Retryable(err error) bool {
 		return errors.Is(err, ErrConnect) || errors.Is(err, ErrFirstToken)
 	case fault.Internal, fault.Invalid, fault.NotFound, fault.Exists,
 		fault.Denied, fault.Canceled, fault.TooLarge:
+		return false
+	}
+	return false
+}
+
+// Elsewhere says whether another model may succeed where this one failed: it is down,
+// overloaded, slow to begin, refuses the key or has no quota left. What this one refuses,
+// another refuses as well.
+func Elsewhere(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Exhausted, fault.Unavailable, fault.Denied:
+		return true
+	case fault.Timeout:
+		return errors.Is(err, ErrConnect) || errors.Is(err, ErrFirstToken)
+	case fault.Internal, fault.Invalid, fault.NotFound, fault.Exists, fault.Canceled, fault.TooLarge:
 		return false
 	}
 	return false

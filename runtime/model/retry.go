@@ -28,10 +28,13 @@ type Retry struct {
 	// Max is the longest wait. A provider that asks for longer gets no further
 	// attempt: coming back earlier is refused again, and later is not wanted.
 	Max time.Duration
+	// AfterOutput repeats a call also when something was emitted: whoever follows was told
+	// the beginning of an answer that does not count, and learns of it from onRetry.
+	AfterOutput bool
 }
 
-// Retrying repeats calls of p that fail with a [Retryable] error before anything was
-// emitted. Waits are jittered and exponential; a Retry-After is waited out, plus at
+// Retrying repeats calls of p that fail with a [Retryable] error, unless something was
+// emitted and r.AfterOutput is not set, or emit refused it. Waits are jittered and exponential; a Retry-After is waited out, plus at
 // most a tenth. A wait that would outlast the context's deadline is not begun: the
 // error is returned at once. onRetry, if not nil, is told before each wait: which
 // attempt failed (from 1), how long the wait is, and why.
@@ -62,15 +65,17 @@ func (r *retrying) Stream(
 	ctx context.Context, req *Request, emit func(Delta) error,
 ) (*Response, error) {
 	for attempt := 1; ; attempt++ {
-		emitted := false
+		emitted, refused := false, false
 		resp, err := r.next.Stream(ctx, req, func(d Delta) error {
 			emitted = true
-			return emit(d)
+			err := emit(d)
+			refused = refused || err != nil
+			return err
 		})
 		if err == nil {
 			return resp, nil
 		}
-		if emitted || attempt >= r.retry.Attempts || ctx.Err() != nil || !Retryable(err) {
+		if refused || emitted && !r.retry.AfterOutput || attempt >= r.retry.Attempts || ctx.Err() != nil || !Retryable(err) {
 			return nil, err
 		}
 		wait, ok := r.retry.wait(attempt, err)

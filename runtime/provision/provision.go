@@ -335,7 +335,7 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 			continue
 		}
 		b.reportQuarantined(a, view)
-		out[name] = &snapshot.Agent{Agent: a, View: view, Model: models[a.Model]}
+		out[name] = &snapshot.Agent{Agent: a, View: view, Model: models[a.Model], Summaries: models[a.Compaction.Model]}
 	}
 	return out
 }

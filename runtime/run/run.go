@@ -48,6 +48,11 @@ const (
 	// MessageRestarted tells that the text of the current message so far does not count: it
 	// begins anew, with the deltas of a new attempt.
 	MessageRestarted EventType = "message.restarted"
+	// ModelFailedOver tells that a model failed and the next of its fallbacks is asked.
+	ModelFailedOver EventType = "model.failed_over"
+	// ContextCompacted tells that a summary took the place of messages in what the model
+	// is sent.
+	ContextCompacted EventType = "context.compacted"
 	// Steered tells of a message that the run was given while it ran.
 	Steered      EventType = "run.steered"
 	RunCompleted EventType = "run.completed"

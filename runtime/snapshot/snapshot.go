@@ -59,10 +59,15 @@ type Agent struct {
 	*config.Agent
 	View  *registry.View
 	Model *Model
+	// Summaries writes the summaries of compaction; nil: Model does.
+	Summaries *Model
 }
 
 // Model is one model of a generation.
 type Model struct {
 	*config.Model
 	Provider model.Provider
+	// Fallbacks are asked in this order when the model fails: those it names, each followed
+	// by its own, and every model once.
+	Fallbacks []*Model
 }

@@ -193,6 +193,9 @@ func (t *tx) copyMessages(from, to, seq int64, into session.Session) error {
 			SELECT c.id, new.owner, new.num FROM messages old JOIN calls c ON c.message = old.num
 			JOIN messages new ON new.session = $1 AND new.seq = old.seq
 			WHERE old.session = $2 AND old.seq <= $3`, []any{to, from, seq}},
+		{`INSERT INTO compactions (session, first, last, text, run, step, nth, poor, owner, created)
+			SELECT $1::bigint, first, last, text, run, step, nth, poor, $2, created
+			FROM compactions WHERE session = $3 AND last <= $4 ORDER BY num`, []any{to, into.Owner, from, seq}},
 		{`UPDATE sessions SET messages = $1 WHERE num = $2`, []any{seq, to}},
 	}
 	for _, s := range steps {

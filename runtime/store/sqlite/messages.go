@@ -196,6 +196,9 @@ func (t *tx) copyMessages(from, to, seq int64, into session.Session) error {
 			SELECT c.id, new.owner, new.num FROM messages old JOIN calls c ON c.message = old.num
 			JOIN messages new ON new.session = ? AND new.seq = old.seq
 			WHERE old.session = ? AND old.seq <= ?`, []any{to, from, seq}},
+		{`INSERT INTO compactions (session, first, last, text, run, step, nth, poor, owner, created)
+			SELECT ?, first, last, text, run, step, nth, poor, ?, created
+			FROM compactions WHERE session = ? AND last <= ? ORDER BY num`, []any{to, into.Owner, from, seq}},
 		{`UPDATE sessions SET messages = ? WHERE num = ?`, []any{seq, to}},
 	}
 	for _, s := range steps {

@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"encoding/json"
@@ -26,24 +26,36 @@ func TestNamesAreReversible(t *testing.T) {
 			seen[name] = true
 			tools = append(tools, chat.Definition{Name: name, JSON: json.RawMessage(fmt.Sprintf(`{"type":"function","function":{"name":%q,"parameters":{}}}`, name))})
 		}
-		n := namingOf(tools)
+		n := NamingOf(tools)
 		sent := map[string]bool{}
 		for _, d := range tools {
-			out := n.out(d.Name)
-			if !toolNameRE.MatchString(out) || sent[out] || n.back(out) != d.Name {
-				t.Fatalf("%q is sent as %q, which means %q", d.Name, out, n.back(out))
+			out := n.Sent(d.Name)
+			if !sendable(out) || sent[out] || n.Meant(out) != d.Name {
+				t.Fatalf("%q is sent as %q, which means %q", d.Name, out, n.Meant(out))
 			}
 			sent[out] = true
-			if alone := namingOf([]chat.Definition{d}); alone.out(d.Name) != out {
-				t.Fatalf("%q is sent as %q and alone as %q", d.Name, out, alone.out(d.Name))
+			if alone := NamingOf([]chat.Definition{d}); alone.Sent(d.Name) != out {
+				t.Fatalf("%q is sent as %q and alone as %q", d.Name, out, alone.Sent(d.Name))
 			}
 		}
-		if n.back("never_sent") != "never_sent" {
+		if n.Meant("never_sent") != "never_sent" {
 			t.Fatal("a name that was not sent is changed")
 		}
 	}
-	if namingOf([]chat.Definition{{Name: "fine"}}) != nil {
+	if NamingOf([]chat.Definition{{Name: "fine"}}) != nil {
 		t.Error("names that are fine are changed")
+	}
+}
+
+func TestSendable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "Get_weather-2": true, "_": true, strings.Repeat("z", 64): true,
+		"": false, strings.Repeat("z", 65): false, "a.b": false, "a b": false, "å": false, "a\n": false,
+		"a@": false, "a[": false, "a`": false, "a{": false, "a/": false, "a:": false,
+	} {
+		if sendable(name) != want {
+			t.Errorf("%q can be sent: %v", name, !want)
+		}
 	}
 }
 
@@ -53,12 +65,12 @@ func TestNamesOfARequest(t *testing.T) {
 		Messages:   []chat.Message{{Role: chat.Assistant, Calls: []chat.Call{{ID: "1", Name: "a.b"}, {ID: "2", Name: "gone.by"}}}, {Role: chat.Tool, CallID: "1", Name: "a.b"}},
 		ToolChoice: json.RawMessage(`{"type":"function","function":{"name":"a.b"}}`),
 	}
-	n := namingOf(req.Tools)
-	out, err := n.request(req)
+	n := NamingOf(req.Tools)
+	out, err := n.Request(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := n.out("a.b")
+	name := n.Sent("a.b")
 	for what, got := range map[string]string{
 		"tool": out.Tools[0].Name, "call": out.Messages[0].Calls[0].Name, "result": out.Messages[1].Name,
 	} {
@@ -69,7 +81,7 @@ func TestNamesOfARequest(t *testing.T) {
 	if !strings.Contains(string(out.Tools[0].JSON), `"name":"`+name+`"`) || !strings.Contains(string(out.ToolChoice), name) || req.Messages[0].Calls[0].Name != "a.b" || out.Tools[1].Name != "fine" {
 		t.Errorf("%s %s", out.Tools[0].JSON, out.ToolChoice)
 	}
-	back := n.response(&model.Response{Message: chat.Message{Calls: []chat.Call{{Name: name}, {Name: "other"}}}})
+	back := n.Response(&model.Response{Message: chat.Message{Calls: []chat.Call{{Name: name}, {Name: "other"}}}})
 	if back.Message.Calls[0].Name != "a.b" || back.Message.Calls[1].Name != "other" {
 		t.Errorf("%+v", back.Message.Calls)
 	}

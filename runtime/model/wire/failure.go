@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"context"
@@ -13,29 +13,29 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/model"
 )
 
-// failure makes the error of a call from whatever ended it. The texts of other
+// Failure makes the error of a call from whatever ended it. The texts of other
 // packages stay behind: net/http puts the URL into its errors, and net the address.
-func (p *Provider) failure(w *watch, err error) error {
+func (e *Endpoint) Failure(w *Watch, err error) error {
 	var f *fault.Error
-	var r *report
+	var r *Report
 	switch {
 	case errors.As(err, &r):
-		return p.named(r.fault(p.settings.hide))
+		return e.named(r.fault(e.hide))
 	case w.parent.Err() != nil:
 		return model.Interrupted(w.parent)
 	case errors.As(err, &f):
-		return p.named(f)
+		return e.named(f)
 	case errors.As(context.Cause(w.ctx), &f):
-		return p.named(f) // a timeout of ours
+		return e.named(f) // a timeout of ours
 	}
-	return p.named(transportFault(err))
+	return e.named(transportFault(err))
 }
 
 // named puts the model's name before the message.
-func (p *Provider) named(f *fault.Error) error {
+func (e *Endpoint) named(f *fault.Error) error {
 	return &fault.Error{
 		Kind: f.Kind, Detail: f.Detail, Err: f.Err,
-		Message: fault.New(f.Kind, "model %q: %s", p.label, f.Message).Message,
+		Message: fault.New(f.Kind, "model %q: %s", e.Label, f.Message).Message,
 	}
 }
 

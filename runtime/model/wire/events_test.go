@@ -1,8 +1,7 @@
-package openai
+package wire
 
 import (
 	"bytes"
-	"io"
 	"testing"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -26,8 +25,8 @@ func (e *endless) Read(p []byte) (int, error) {
 // A stream of nothing but comments ends too.
 func TestStreamIsBounded(t *testing.T) {
 	comment := append(bytes.Repeat([]byte(":"), 1<<20), '\n')
-	n, err := io.Copy(io.Discard, newEvents(io.NopCloser(&endless{line: comment})))
-	if n != 0 || fault.KindOf(err) != fault.TooLarge {
-		t.Errorf("read %d bytes, error %v; want none, too large", n, err)
+	payload, err := NewEvents(&endless{line: comment}).Next()
+	if payload != nil || fault.KindOf(err) != fault.TooLarge {
+		t.Errorf("read %q, error %v; want none, too large", payload, err)
 	}
 }

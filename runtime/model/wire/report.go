@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"bytes"
@@ -25,24 +25,28 @@ const maxShown = 512
 // maxRetryAfter bounds what a Retry-After may say; it is no time to wait anyway.
 const maxRetryAfter = 30 * 24 * time.Hour
 
-// report is an error in a provider's own words, from a response that is no success or
-// from inside a stream.
-type report struct {
-	status  int // of HTTP, or what the error says it would be; 0: unknown
-	inBand  bool
-	code    string // code or type, for example "rate_limit_exceeded"; may be empty
-	message string // untrusted, unbounded
+// maxErrorBytes bounds what is read of an answer that is no success.
+const maxErrorBytes = 64 << 10
+
+// Report is an error in a provider's own words, from a response that is no success or
+// from inside a stream. It is no error to show: [Endpoint.Failure] makes that of it.
+type Report struct {
+	Status  int    // of HTTP, or what the error says it would be; 0: unknown
+	Code    string // code or type, for example "rate_limit_exceeded"; may be empty
+	Message string // untrusted, unbounded
+
+	refused bool // the request was, with Status; else the stream broke off with this
 	after   *time.Duration
 }
 
-// Error is for nobody: [report.fault] makes the error that is shown.
-func (r *report) Error() string { return "the provider reported an error" }
+// Error is for nobody.
+func (r *Report) Error() string { return "the provider reported an error" }
 
 // refusal reads the error of a response that is no success.
-func refusal(resp *http.Response) *report {
+func refusal(resp *http.Response) *Report {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // a broken body says less
 	r := parseBody(body, resp.Header.Get("Content-Type"))
-	r.status, r.inBand = resp.StatusCode, false
+	r.Status, r.refused = resp.StatusCode, true
 	if wait, ok := retryAfter(resp.Header, time.Now()); ok {
 		r.after = &wait
 	}
@@ -51,7 +55,7 @@ func refusal(resp *http.Response) *report {
 
 // parseBody knows the shapes of error bodies: {"error": …}, the same in a list, the
 // error itself, and plain text. Anything else, such as a page, says nothing.
-func parseBody(body []byte, contentType string) *report {
+func parseBody(body []byte, contentType string) *Report {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
@@ -60,46 +64,46 @@ func parseBody(body []byte, contentType string) *report {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(body, &shape) == nil {
-		if hasValue(shape.Error) {
-			return parseError(shape.Error)
+		if HasValue(shape.Error) {
+			return ParseError(shape.Error)
 		}
-		return parseError(body)
+		return ParseError(body)
 	}
 	if kind, _, err := mime.ParseMediaType(contentType); err == nil && kind == "text/plain" {
-		return &report{message: string(body)}
+		return &Report{Message: string(body)}
 	}
-	return &report{}
+	return &Report{}
 }
 
-// hasValue says whether an error field reports something: it is there, and not null,
+// HasValue says whether an error field reports something: it is there, and not null,
 // false, an empty string or an empty object.
-func hasValue(raw json.RawMessage) bool {
+func HasValue(raw json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", "false", `""`, "{}"}, string(bytes.TrimSpace(raw)))
 }
 
-// parseError reads the value of an error: an object, or the message alone.
-func parseError(raw json.RawMessage) *report {
+// ParseError reads the value of an error: an object, or the message alone.
+func ParseError(raw json.RawMessage) *Report {
 	var fields struct {
 		Message json.RawMessage `json:"message"`
 		Detail  json.RawMessage `json:"detail"`
-		Type    lenient         `json:"type"`
-		Code    lenient         `json:"code"`
-		Status  lenient         `json:"status"`
+		Type    Lenient         `json:"type"`
+		Code    Lenient         `json:"code"`
+		Status  Lenient         `json:"status"`
 	}
 	if json.Unmarshal(raw, &fields) != nil {
-		return &report{message: textOf(raw), inBand: true}
+		return &Report{Message: textOf(raw)}
 	}
-	r := &report{inBand: true, message: textOf(fields.Message)}
-	if r.message == "" {
-		r.message = textOf(fields.Detail)
+	r := &Report{Message: textOf(fields.Message)}
+	if r.Message == "" {
+		r.Message = textOf(fields.Detail)
 	}
-	for _, said := range []lenient{fields.Code, fields.Status, fields.Type} {
+	for _, said := range []Lenient{fields.Code, fields.Status, fields.Type} {
 		n, err := strconv.Atoi(string(said))
 		switch {
-		case err == nil && n >= 300 && n <= 599 && r.status == 0:
-			r.status = n
-		case err != nil && r.code == "":
-			r.code = string(said)
+		case err == nil && n >= 300 && n <= 599 && r.Status == 0:
+			r.Status = n
+		case err != nil && r.Code == "":
+			r.Code = string(said)
 		}
 	}
 	return r
@@ -114,23 +118,8 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// reported gives the error that an event of the stream carries; nil: none.
-func (c *chunk) reported() error {
-	switch {
-	case hasValue(c.Error), string(c.Error) == "{}" && len(c.Choices) == 0:
-		return parseError(c.Error)
-	case c.Object == "error", len(c.Choices) == 0 && c.Message != "" && c.Type+c.Code != "":
-		r := &report{inBand: true, message: string(c.Message), code: string(c.Type)}
-		if n, err := strconv.Atoi(string(c.Code)); err == nil {
-			r.status = n
-		}
-		return r
-	}
-	return nil
-}
-
 // fault is the error that is shown, with the values of hide taken out of it.
-func (r *report) fault(hide []secret.Value) *fault.Error {
+func (r *Report) fault(hide []secret.Value) *fault.Error {
 	kind, cause := r.kind()
 	if r.after != nil {
 		cause = &model.RetryAfterError{Wait: *r.after, Err: cause}
@@ -138,34 +127,34 @@ func (r *report) fault(hide []secret.Value) *fault.Error {
 	return fault.Wrap(kind, cause, "%s%s%s", r.what(), r.said(hide), r.hint(kind))
 }
 
-func (r *report) what() string {
-	if r.inBand {
+func (r *Report) what() string {
+	if !r.refused {
 		return "the provider reported an error instead of the rest of the answer"
 	}
-	return fmt.Sprintf("the provider answered with status %d", r.status)
+	return fmt.Sprintf("the provider answered with status %d", r.Status)
 }
 
-func (r *report) said(hide []secret.Value) string {
+func (r *Report) said(hide []secret.Value) string {
 	text := ""
-	if code := shown(r.code, hide); code != "" {
+	if code := shown(r.Code, hide); code != "" {
 		text = " (" + code + ")"
 	}
-	if message := shown(r.message, hide); message != "" {
+	if message := shown(r.Message, hide); message != "" {
 		text += ": " + message
 	}
 	return text
 }
 
 // hint says what to do where the provider's own words rarely do.
-func (r *report) hint(kind fault.Kind) string {
+func (r *Report) hint(kind fault.Kind) string {
 	switch {
 	case r.after != nil:
 		return fmt.Sprintf(" [retry after %v]", *r.after)
 	case kind == fault.Denied:
 		return " [check api_key]"
-	case r.status >= 300 && r.status < 400:
+	case r.Status >= 300 && r.Status < 400:
 		return " [redirects are not followed: put the final address into base_url]"
-	case r.status == http.StatusNotFound:
+	case r.Status == http.StatusNotFound:
 		return " [check base_url and the model's name]"
 	}
 	return ""
@@ -173,30 +162,78 @@ func (r *report) hint(kind fault.Kind) string {
 
 // kind classifies the report: by what the code says for certain, then by the status,
 // then by the words of the code. An unknown error in a stream is the provider's.
-func (r *report) kind() (fault.Kind, error) {
-	code := strings.ToLower(r.code)
+func (r *Report) kind() (fault.Kind, error) {
+	code := strings.ToLower(r.Code)
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
 	}
 	switch {
-	case has("insufficient_quota", "billing", "insufficient_balance"), r.status == http.StatusPaymentRequired:
+	case has("insufficient_quota", "billing", "insufficient_balance"), r.Status == http.StatusPaymentRequired,
+		strings.Contains(r.Message, "credit balance is too low"): // Anthropic, as a bad request
 		return fault.Exhausted, model.ErrQuota
-	case has("context_length", "context_size"), strings.Contains(r.message, "maximum context length"):
-		return fault.TooLarge, nil
-	case r.status != 0:
-		return model.KindOfStatus(r.status), nil
+	case r.overflows():
+		return fault.TooLarge, model.ErrOverflow
+	case r.Status != 0:
+		return model.KindOfStatus(r.Status), nil
 	case has("rate_limit", "resource_exhausted", "too_many_requests"):
 		return fault.Exhausted, nil
 	case has("authentication", "permission", "api_key", "unauthenticated"):
 		return fault.Denied, nil
-	case has("invalid_request", "invalid_argument", "bad_request", "badrequest"):
+	case has("invalid_request", "invalid_argument", "bad_request", "badrequest", "not_found"):
 		return fault.Invalid, nil
 	}
 	return fault.Unavailable, nil
 }
 
+// overflows says whether the request was over what the model can read. Most providers
+// have no code for that, so their words are looked at, unless the status says that the
+// request was refused for who sent it or how often.
+func (r *Report) overflows() bool {
+	switch r.Status {
+	case http.StatusRequestEntityTooLarge:
+		return true
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return false
+	}
+	code, message := strings.ToLower(r.Code), strings.ToLower(fault.Cut(r.Message, 8*maxShown))
+	for _, words := range overflowCodes() {
+		if strings.Contains(code, words) {
+			return true
+		}
+	}
+	for _, words := range overflowWords() {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
+}
+
+func overflowCodes() []string {
+	return []string{"context_length", "context_size", "context_window", "request_too_large"}
+}
+
+// overflowWords are how providers say that a prompt has too many tokens.
+func overflowWords() []string {
+	return []string{
+		"maximum context length", "max context length", // OpenAI, vLLM, DeepSeek, Mistral, Ollama
+		"prompt is too long", "exceed context limit", // Anthropic
+		"exceeds the context window", "context window exceeds", // Responses, MiniMax
+		"available context size",                                     // llama.cpp
+		"exceeds the maximum number of tokens",                       // Gemini
+		"maximum prompt length",                                      // xAI
+		"exceeded model token limit",                                 // Moonshot
+		"input is too long for requested model",                      // Bedrock
+		"reduce the length of the messages", "prompt token count of", // Groq, Copilot
+		"range of input length should be", "greater than the context length", // DashScope, LM Studio
+	}
+}
+
 // maskedRE finds keys as providers mask them: sk-ab****yz.
 var maskedRE = regexp.MustCompile(`\S*\*{2,}\S*`)
+
+// Shown makes a text of a provider's fit to show: on one line, bounded.
+func Shown(text string) string { return shown(text, nil) }
 
 // shown makes a provider's text fit to show: without secrets, on one line, bounded.
 func shown(text string, hide []secret.Value) string {

@@ -1,40 +1,44 @@
-package openai
+package wire
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"slices"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/model"
 )
 
-// toolNameRE is what OpenAI takes as the name of a function.
-var toolNameRE = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+// sendable says whether every provider takes a text as the name of a tool: 1 to 64 letters,
+// digits, _ and -.
+func sendable(name string) bool {
+	for i := range len(name) {
+		if c := name[i] | 0x20; (c < 'a' || c > 'z') && (name[i] < '0' || name[i] > '9') && name[i] != '_' && name[i] != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
 
-// naming gives the tools of one request names that the wire takes, and takes that back. A
-// nil naming changes nothing.
-type naming struct {
+// Naming gives the tools of one request names that the wire takes, and takes that back. A
+// nil Naming changes nothing.
+type Naming struct {
 	sent  map[string]string // by the name of the tool
 	meant map[string]string // by the name as sent
 }
 
-// namingOf names the tools of a request; nil if all names are fine. It depends on the names
+// NamingOf names the tools of a request; nil if all names are fine. It depends on the names
 // alone, so that they are sent the same in every request.
-func namingOf(tools []chat.Definition) *naming {
-	n := &naming{sent: map[string]string{}, meant: map[string]string{}}
-	for _, d := range tools {
-		if toolNameRE.MatchString(d.Name) {
-			n.meant[d.Name] = d.Name
-		}
-	}
-	if len(n.meant) == len(tools) {
+func NamingOf(tools []chat.Definition) *Naming {
+	if !slices.ContainsFunc(tools, func(d chat.Definition) bool { return !sendable(d.Name) }) {
 		return nil
 	}
+	n := &Naming{sent: map[string]string{}, meant: map[string]string{}}
 	for _, d := range tools {
-		if toolNameRE.MatchString(d.Name) {
+		if sendable(d.Name) {
+			n.meant[d.Name] = d.Name
 			continue
 		}
 		// The digest of the whole name tells apart what is equal once it is cut and cleaned.
@@ -47,8 +51,8 @@ func namingOf(tools []chat.Definition) *naming {
 	return n
 }
 
-// out is the name of a tool as it is sent.
-func (n *naming) out(name string) string {
+// Sent is the name of a tool as it is sent.
+func (n *Naming) Sent(name string) string {
 	if n != nil {
 		if sent, ok := n.sent[name]; ok {
 			return sent
@@ -57,8 +61,8 @@ func (n *naming) out(name string) string {
 	return name
 }
 
-// back is the tool that a name of the provider means; one that was not sent stays.
-func (n *naming) back(name string) string {
+// Meant is the tool that a name of the provider means; one that was not sent stays.
+func (n *Naming) Meant(name string) string {
 	if n != nil {
 		if meant, ok := n.meant[name]; ok {
 			return meant
@@ -67,9 +71,9 @@ func (n *naming) back(name string) string {
 	return name
 }
 
-// request is req with the names that are sent: of tools, of the choice, and of calls and
+// Request is req with the names that are sent: of tools, of the choice, and of calls and
 // results of before.
-func (n *naming) request(req *model.Request) (*model.Request, error) {
+func (n *Naming) Request(req *model.Request) (*model.Request, error) {
 	if n == nil {
 		return req, nil
 	}
@@ -85,11 +89,11 @@ func (n *naming) request(req *model.Request) (*model.Request, error) {
 	out.Messages = make([]chat.Message, len(req.Messages))
 	for i, m := range req.Messages {
 		if m.Role == chat.Tool {
-			m.Name = n.out(m.Name)
+			m.Name = n.Sent(m.Name)
 		}
 		calls := make([]chat.Call, len(m.Calls))
 		for j, c := range m.Calls {
-			c.Name = n.out(c.Name)
+			c.Name = n.Sent(c.Name)
 			calls[j] = c
 		}
 		m.Calls = calls
@@ -103,7 +107,7 @@ func (n *naming) request(req *model.Request) (*model.Request, error) {
 		Name string `json:"name"`
 	}
 	if json.Unmarshal(req.ToolChoice, &choice) == nil && json.Unmarshal(choice.Function, &function) == nil && function.Name != "" {
-		encoded, err := json.Marshal(map[string]any{"type": "function", "function": map[string]string{"name": n.out(function.Name)}})
+		encoded, err := json.Marshal(map[string]any{"type": "function", "function": map[string]string{"name": n.Sent(function.Name)}})
 		if err != nil {
 			return nil, fmt.Errorf("encoding tool choice: %w", err)
 		}
@@ -112,8 +116,8 @@ func (n *naming) request(req *model.Request) (*model.Request, error) {
 	return &out, nil
 }
 
-func (n *naming) definition(d chat.Definition) (chat.Definition, error) {
-	name := n.out(d.Name)
+func (n *Naming) definition(d chat.Definition) (chat.Definition, error) {
+	name := n.Sent(d.Name)
 	if name == d.Name {
 		return d, nil
 	}
@@ -136,11 +140,11 @@ func (n *naming) definition(d chat.Definition) (chat.Definition, error) {
 	return chat.Definition{Name: name, JSON: encoded}, err
 }
 
-// response takes the names of an answer back.
-func (n *naming) response(r *model.Response) *model.Response {
+// Response takes the names of an answer back.
+func (n *Naming) Response(r *model.Response) *model.Response {
 	if n != nil {
 		for i := range r.Message.Calls {
-			r.Message.Calls[i].Name = n.back(r.Message.Calls[i].Name)
+			r.Message.Calls[i].Name = n.Meant(r.Message.Calls[i].Name)
 		}
 	}
 	return r

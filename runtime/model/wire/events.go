@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"bufio"
@@ -16,23 +16,20 @@ const (
 	maxStreamBytes = 512 << 20
 )
 
-const done = "[DONE]"
+// Done is the payload that ends a stream of OpenAI's.
+const Done = "[DONE]"
 
-// events reads a stream of server-sent events and gives it on in the one form that
-// go-openai's reader gets right: one line "data: <payload>\n" for each event with
-// data, nothing else. So a stream may end its lines with CR, LF or CRLF, leave out
-// the space after the colon, spread a payload over several data lines, send any
-// number of comments, leave out the empty lines between events, and be cut into
-// pieces anywhere.
+// Events reads a stream of server-sent events and gives the payload of each that has
+// one. A stream may end its lines with CR, LF or CRLF, leave out the space after the
+// colon, spread a payload over several data lines, send any number of comments, leave
+// out the empty lines between events, and be cut into pieces anywhere.
 //
-//   - Payloads of foreign events that are not JSON are dropped.
-//   - The payload of an event named "error" becomes {"error": payload}.
-//   - go-openai gives up at a payload that starts with {"error", whatever its value;
-//     a space keeps it from that, and the answer looks at the error.
+//   - Payloads are JSON objects, or [Done]; others, of foreign events, are dropped.
+//   - The payload of an event named "error" becomes {"error": payload}, unless it has
+//     that form.
 //   - A body that is one JSON object instead of a stream is one event.
-type events struct {
-	src  *bufio.Reader
-	body io.Closer
+type Events struct {
+	src *bufio.Reader
 
 	line   []byte
 	lines  int  // begun so far
@@ -41,36 +38,32 @@ type events struct {
 	name   string
 	data   []byte // of the event that is being read
 	whole  []byte // of a body that is one object
-	seen   bool   // an event was given on
+	seen   bool   // an event was given
 
-	out []byte // given on
-	pos int    // read so far of out
-	err error  // after out
+	payload []byte // that the last step gave; nil: none
+	err     error  // after payload
 }
 
-func newEvents(body io.ReadCloser) *events {
-	return &events{src: bufio.NewReaderSize(body, 32<<10), body: body}
+// NewEvents reads the events of body.
+func NewEvents(body io.Reader) *Events {
+	return &Events{src: bufio.NewReaderSize(body, 32<<10)}
 }
 
-// Read implements io.Reader over the clean lines.
-func (e *events) Read(p []byte) (int, error) {
-	for e.pos == len(e.out) {
-		if e.err != nil {
-			return 0, e.err
-		}
-		e.out, e.pos = e.out[:0], 0
+// Next gives the next payload, which is valid until the next call. The error is io.EOF
+// at the end of the body, a *fault.Error if a bound is passed, else that of the body.
+func (e *Events) Next() ([]byte, error) {
+	for e.err == nil {
+		e.payload = nil
 		e.err = e.step()
+		if e.payload != nil {
+			return e.payload, nil
+		}
 	}
-	n := copy(p, e.out[e.pos:])
-	e.pos += n
-	return n, nil
+	return nil, e.err
 }
-
-// Close closes the body.
-func (e *events) Close() error { return e.body.Close() }
 
 // step reads one line and acts on it; at the end of the body it gives on what is left.
-func (e *events) step() error {
+func (e *Events) step() error {
 	err := e.readLine()
 	if err != nil && err != io.EOF { //nolint:errorlint // bufio gives it bare
 		return err
@@ -94,10 +87,10 @@ func (e *events) step() error {
 }
 
 // readLine reads up to the end of a line, which it leaves out.
-func (e *events) readLine() error {
+func (e *Events) readLine() error {
 	for {
 		if e.read > maxStreamBytes {
-			return tooLarge("the stream", maxStreamBytes)
+			return TooLarge("the stream", maxStreamBytes)
 		}
 		if _, err := e.src.Peek(1); err != nil {
 			return err
@@ -115,7 +108,7 @@ func (e *events) readLine() error {
 			e.skipLF = buf[end] == '\r'
 		}
 		if len(e.line)+end > maxEventBytes {
-			return tooLarge("one event", maxEventBytes)
+			return TooLarge("one event", maxEventBytes)
 		}
 		e.line = append(e.line, buf[:end]...)
 		if end < len(buf) {
@@ -127,7 +120,7 @@ func (e *events) readLine() error {
 }
 
 // take consumes n buffered bytes.
-func (e *events) take(n int) {
+func (e *Events) take(n int) {
 	_, _ = e.src.Discard(n) // they are buffered
 	e.read += n
 }
@@ -144,12 +137,13 @@ func lineEnd(buf []byte) int {
 	return lf
 }
 
-func tooLarge(what string, limit int) error {
+// TooLarge is the error of something of a provider's that is over limit bytes.
+func TooLarge(what string, limit int) error {
 	return fault.New(fault.TooLarge, "%s of the provider is over %d MiB", what, limit>>20)
 }
 
 // field acts on one line of the stream.
-func (e *events) field(line []byte) error {
+func (e *Events) field(line []byte) error {
 	if e.whole != nil || e.startsObject(line) {
 		return add(&e.whole, line)
 	}
@@ -163,7 +157,7 @@ func (e *events) field(line []byte) error {
 	case "event":
 		e.name = string(value)
 	case "data":
-		if len(e.data) == 0 && (json.Valid(value) || string(bytes.TrimSpace(value)) == done) {
+		if len(e.data) == 0 && (json.Valid(value) || string(bytes.TrimSpace(value)) == Done) {
 			e.give(value) // complete: do not wait for the empty line
 			return nil
 		}
@@ -173,46 +167,41 @@ func (e *events) field(line []byte) error {
 }
 
 // startsObject says whether line begins a body that is no stream of events.
-func (e *events) startsObject(line []byte) bool {
+func (e *Events) startsObject(line []byte) bool {
 	return !e.seen && len(e.data) == 0 && bytes.HasPrefix(bytes.TrimSpace(line), []byte("{"))
 }
 
 // add appends a line to a payload. A line break inside JSON is only space.
 func add(to *[]byte, line []byte) error {
 	if len(*to)+len(line) >= maxEventBytes {
-		return tooLarge("one event", maxEventBytes)
+		return TooLarge("one event", maxEventBytes)
 	}
 	*to = append(append(*to, line...), ' ')
 	return nil
 }
 
 // dispatch ends the event that is being read.
-func (e *events) dispatch() {
+func (e *Events) dispatch() {
 	if len(e.data) > 0 {
 		e.give(e.data)
 	}
 	e.data, e.name = e.data[:0], ""
 }
 
-// give makes one clean line of a payload.
-func (e *events) give(payload []byte) {
+// give makes a payload the next, if it is one.
+func (e *Events) give(payload []byte) {
 	payload = bytes.TrimSpace(payload)
 	switch {
 	case len(payload) == 0:
 		return
-	case string(payload) == done:
+	case string(payload) == Done:
 	case payload[0] != '{' && e.name != "error":
 		return // a heartbeat with data, or a foreign event: no chunk looks like this
 	case e.name == "error" && !hasError(payload):
 		payload = wrapError(payload)
 	}
 	e.seen = true
-	e.out = append(e.out, "data: "...)
-	if rest, ok := bytes.CutPrefix(payload, []byte(`{"error"`)); ok {
-		e.out = append(e.out, `{ "error"`...)
-		payload = rest
-	}
-	e.out = append(append(e.out, payload...), '\n')
+	e.payload = payload
 }
 
 func hasError(payload []byte) bool {
@@ -223,7 +212,7 @@ func hasError(payload []byte) bool {
 // wrapError gives the payload of an error event the form of an error chunk.
 func wrapError(payload []byte) []byte {
 	if !json.Valid(payload) {
-		text, err := encodeJSON(string(payload))
+		text, err := Encode(string(payload))
 		if err != nil { // a string always encodes
 			text = []byte(`""`)
 		}
