@@ -272,7 +272,7 @@ func TestKilled(t *testing.T) {
 // is back all that was stored is there, and all works.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	own := pgtest.New(pgtest.Options{Fsync: true})
+	own := pgtest.New(pgtest.Options{})
 	t.Cleanup(func() {
 		if err := own.Close(); err != nil {
 			t.Error(err)
@@ -316,7 +316,7 @@ func TestRestart(t *testing.T) {
 // TestLocked: waiting for a lock ends, with the lock's own limit or that of the write.
 func TestLocked(t *testing.T) {
 	t.Parallel()
-	address := server.Database(t)
+	address := newTest(t)
 	soon := reopen(t, with(t, address, url.Values{"lock_timeout": {"50ms"}}), Options{})
 	impatient := reopen(t, address, Options{patience: 50 * time.Millisecond})
 	if err := soon.CreateSession(t.Context(), sessionOf("s")); err != nil {

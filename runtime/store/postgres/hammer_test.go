@@ -47,7 +47,7 @@ func makeLive(t *testing.T, d *DB, c store.GenerationChange) {
 // two opens one new database twice, as two servers do.
 func two(t *testing.T, o Options) [2]*DB {
 	t.Helper()
-	address := server.Database(t)
+	address := newTest(t)
 	return [2]*DB{reopen(t, address, o), reopen(t, address, o)}
 }
 
@@ -356,7 +356,7 @@ func hammerSet(t *testing.T, d *DB, n int64) {
 // what succeeded is there afterwards.
 func TestCloseWhileWriting(t *testing.T) {
 	t.Parallel()
-	address := server.Database(t)
+	address := newTest(t)
 	d := reopen(t, address, Options{Connections: 3})
 	if err := d.CreateSession(t.Context(), sessionOf("s")); err != nil {
 		t.Fatal(err)
