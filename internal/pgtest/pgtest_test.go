@@ -43,6 +43,9 @@ func TestServer(t *testing.T) {
 	if word := ask(t, one, "SELECT word FROM words"); word != "kept" {
 		t.Errorf("after a restart: %q", word)
 	}
+	if word := ask(t, server.Copy(t, one), "SELECT word FROM words"); word != "kept" {
+		t.Errorf("in a copy: %q", word)
+	}
 	for setting, want := range map[string]string{"work_mem": "1MB", "fsync": "off", "listen_addresses": "", "server_encoding": "UTF8"} {
 		if got := ask(t, one, "SHOW "+setting); got != want {
 			t.Errorf("%s is %q, want %q", setting, got, want)

@@ -153,22 +153,24 @@ func explain(err error) error {
 // connecting says that no connection could be made. That has a time limit of its own,
 // whose end is not that of the caller's context.
 func connecting(err error) bool {
-	var e *pgconn.ConnectError
-	return errors.As(err, &e)
+	_, ok := errors.AsType[*pgconn.ConnectError](err)
+	return ok
 }
 
-// cause is err for logs. An error of connecting names the server and the user, which are
-// parts of the address: what is left is the reason.
+// cause is err for logs. Errors of connections name the server, and those of making one
+// the user too, which are parts of the address: what is left is the reason.
 func cause(err error) error {
-	var server *pgconn.PgError
-	var network *net.OpError
-	switch {
-	case !connecting(err):
+	if network, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s: %w", network.Op, cause(network.Err))
+	}
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("finding the server by its name: " + name.Err)
+	}
+	if !connecting(err) {
 		return err
-	case errors.As(err, &server):
-		return server
-	case errors.As(err, &network):
-		return fmt.Errorf("%s: %w", network.Op, network.Err)
+	}
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return said
 	}
 	return errors.New("no connection")
 }

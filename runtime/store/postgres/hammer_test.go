@@ -47,7 +47,7 @@ func makeLive(t *testing.T, d *DB, c store.GenerationChange) {
 // two opens one new database twice, as two servers do.
 func two(t *testing.T, o Options) [2]*DB {
 	t.Helper()
-	address := server.Database(t)
+	address := newTest(t)
 	return [2]*DB{reopen(t, address, o), reopen(t, address, o)}
 }
 
@@ -212,6 +212,89 @@ func endRun(t *testing.T, d *DB, id string) {
 	}
 }
 
+// TestTakenOver: two servers, of which each now and then seems dead to the other, take
+// runs from each other. Each takeover is of one server, and what an older holder writes
+// is not stored.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	const runs, takeovers = 6, 40
+	dbs := two(t, Options{})
+	for i := range runs {
+		id := fmt.Sprint(i)
+		if err := errors.Join(dbs[0].CreateSession(t.Context(), sessionOf(id)), storetest.Begin(t.Context(), dbs[0], store.Run{ID: id, Session: id, Owner: "ann"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	holders := map[string]string{} // of run and epoch
+	written := map[string]int{}    // messages, by run
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	for w, d := range dbs {
+		wg.Go(func() {
+			holder := fmt.Sprint("replica", w)
+			for total.Load() < takeovers {
+				claimed, err := d.ClaimRuns(t.Context(), holder, "", 0, 2)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				total.Add(int64(len(claimed)))
+				for _, r := range claimed {
+					key := fmt.Sprint(r.ID, " ", r.Epoch)
+					mu.Lock()
+					if other := holders[key]; other != "" {
+						t.Errorf("run and epoch %s are held by %s and %s", key, other, holder)
+					}
+					holders[key] = holder
+					mu.Unlock()
+					n := hammerHeld(t, d, r)
+					mu.Lock()
+					written[r.ID] += n
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range runs {
+		id := fmt.Sprint(i)
+		list, err := dbs[0].Messages(t.Context(), all(), id, 0, 0)
+		if err != nil || len(list) != written[id] {
+			t.Errorf("run %s: %d messages, %v; %d were written", id, len(list), err, written[id])
+		}
+		for n, m := range list {
+			if m.Seq != int64(n+1) {
+				t.Fatalf("message %d has number %d", n+1, m.Seq)
+			}
+		}
+	}
+}
+
+// hammerHeld writes for a run until it is lost, or a few times, and says how often it was
+// stored.
+func hammerHeld(t *testing.T, d *DB, r store.Run) (stored int) {
+	s, err := d.Session(t.Context(), all(), r.Session)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	for i := range 3 {
+		m := message(r.ID, fmt.Sprint(r.Epoch, "/", i), "x")
+		m.Seq = s.Messages + int64(i) + 1
+		err := d.Commit(t.Context(), []store.Entry{{Run: r.ID, Epoch: r.Epoch, Messages: []session.Message{m}}})
+		switch {
+		case errors.Is(err, store.ErrLost):
+			return stored
+		case err != nil:
+			t.Error(err)
+			return stored
+		}
+		stored++
+	}
+	return stored
+}
+
 // TestHammerGenerations: two servers record generations; each number is given once, and
 // what is read is whole.
 func TestHammerGenerations(t *testing.T) {
@@ -273,7 +356,7 @@ func hammerSet(t *testing.T, d *DB, n int64) {
 // what succeeded is there afterwards.
 func TestCloseWhileWriting(t *testing.T) {
 	t.Parallel()
-	address := server.Database(t)
+	address := newTest(t)
 	d := reopen(t, address, Options{Connections: 3})
 	if err := d.CreateSession(t.Context(), sessionOf("s")); err != nil {
 		t.Fatal(err)
