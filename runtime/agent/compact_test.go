@@ -476,4 +476,3 @@ func TestSummaryEndsWithTheTurn(t *testing.T) {
 		t.Errorf("a summary was kept: %v", err)
 	}
 }
-
