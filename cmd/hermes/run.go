@@ -273,6 +273,9 @@ type eventData struct {
 	Error *fault.Body `json:"error"`
 	Calls []chat.Call `json:"calls"`
 
+	From any `json:"from"` // a model that failed; of another event a number
+	To   any `json:"to"`
+
 	Parent  string  `json:"parent"`
 	Message any     `json:"message"` // a text of progress, the number of a message
 	Done    float64 `json:"done"`
@@ -339,6 +342,11 @@ func (a *app) show(t run.EventType, d eventData, live bool) {
 		_, _ = fmt.Fprint(a.stdout, a.shown(d.Text))
 	case t == run.MessageCompleted && live && d.Text != "":
 		a.say("")
+	case t == run.MessageRestarted && live:
+		a.say("")
+		a.note("%s", a.paint(dim, "· the model broke off; its answer begins anew"))
+	case t == run.ModelFailedOver && terminal(a.stderr):
+		a.note("%s", a.paint(dim, "· "+harmless(fmt.Sprintf("%v failed, asking %v", d.From, d.To))))
 	case t == run.ToolStarted && terminal(a.stderr):
 		mark := "· "
 		if d.Parent != "" {

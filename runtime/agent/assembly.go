@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
@@ -93,8 +94,7 @@ func (a *assembly) add(m session.Message) {
 		}
 		a.push(m.Message)
 	case chat.Assistant:
-		a.push(m.Message)
-		a.wait(m.Calls)
+		a.say(m)
 	case chat.Tool: // stands behind its call
 		if waiting := a.open[m.CallID]; len(waiting) > 0 {
 			a.replace(waiting[0], m.Message)
@@ -118,8 +118,17 @@ func (a *assembly) alternate(text string) {
 	}
 }
 
-// wait makes places for the results of calls.
-func (a *assembly) wait(calls []chat.Call) {
+// say adds an assistant's message, with places for the results of its calls. Towards a
+// model calls are named by their place in the session: so the ids of a client's history
+// cannot collide, and a branch is sent the bytes of its session.
+func (a *assembly) say(m session.Message) {
+	calls := m.Calls
+	sent := slices.Clone(calls)
+	for i := range sent {
+		sent[i].ID = fmt.Sprintf("call_%d_%d", m.Seq, i)
+	}
+	m.Calls = sent
+	a.push(m.Message)
 	if len(calls) == 0 {
 		return
 	}
@@ -129,8 +138,9 @@ func (a *assembly) wait(calls []chat.Call) {
 	for _, c := range calls {
 		delete(a.open, c.ID)
 	}
-	for _, c := range calls {
+	for i, c := range calls {
 		a.open[c.ID] = append(a.open[c.ID], len(a.out))
+		c.ID = sent[i].ID
 		a.push(unanswered(c))
 	}
 }
@@ -141,6 +151,7 @@ func (a *assembly) push(m chat.Message) {
 }
 
 func (a *assembly) replace(i int, m chat.Message) {
+	m.CallID = a.out[i].CallID
 	a.total += tokensOf(m) - tokensOf(a.out[i])
 	a.out[i] = m
 }

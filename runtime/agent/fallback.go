@@ -95,7 +95,7 @@ func (q *question) mayRestart() bool { return !q.NoRestart && q.joined == "" }
 
 // failOver announces that the next model is asked.
 func (q *question) failOver(ctx context.Context, next *snapshot.Model, err error) error {
-	data := failedOverData{From: q.by.Label, To: next.Label, Error: q.shown(err).Message}
+	data := failedOverData{From: q.by.Label, To: next.Label, Error: q.body(err)}
 	if err := q.stream.Emit(ctx, run.ModelFailedOver, q.generation(), data); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (q *question) provider(ctx context.Context, m *snapshot.Model) model.Provid
 	retry := retryOf(m)
 	retry.AfterOutput = q.mayRestart()
 	return model.Retrying(m.Provider, retry, func(attempt int, wait time.Duration, err error) {
-		data := retriedData{Attempt: attempt, Milliseconds: wait.Milliseconds(), Error: fault.Message(err)}
+		data := retriedData{Attempt: attempt, Milliseconds: wait.Milliseconds(), Error: q.body(err)}
 		err = q.stream.Emit(ctx, run.ModelRetried, q.generation(), data)
 		if err == nil {
 			err = q.restart(ctx)
@@ -127,6 +127,12 @@ func (q *question) provider(ctx context.Context, m *snapshot.Model) model.Provid
 			q.o.Log.Warn("announcing retry", "run", q.run.ID, "generation", q.generation(), "err", err)
 		}
 	})
+}
+
+// body is what clients are told of an error.
+func (q *question) body(err error) fault.Body {
+	shown := q.shown(err)
+	return fault.Body{Kind: shown.Kind.String(), Message: shown.Message}
 }
 
 func retryOf(m *snapshot.Model) model.Retry {
@@ -163,7 +169,7 @@ func (q *question) pay(m *snapshot.Model, u chat.Usage) {
 }
 
 type failedOverData struct {
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Error string `json:"error"`
+	From  string     `json:"from"`
+	To    string     `json:"to"`
+	Error fault.Body `json:"error"`
 }

@@ -70,7 +70,9 @@ type world struct {
 	agent   config.Agent
 	model   config.Model
 	rules   []script.Rule
-	replace model.Provider // instead of the script
+	replace model.Provider    // instead of the script
+	next    []*snapshot.Model // fallbacks
+	sums    *snapshot.Model   // writes summaries
 	maxRuns int
 	keys    []config.Key
 	drain   time.Duration // of the generation that a swap replaces
@@ -164,10 +166,10 @@ func (w *world) snapshot() *snapshot.Snapshot {
 	if w.replace != nil {
 		p = w.replace
 	}
-	sm := &snapshot.Model{Model: &m, Provider: p}
+	sm := &snapshot.Model{Model: &m, Provider: p, Fallbacks: w.next}
 	return &snapshot.Snapshot{
 		Number: w.number, Config: &config.Config{Runtime: config.Runtime{MaxRuns: w.maxRuns}, Server: config.Server{Keys: w.keys}}, Registry: reg,
-		Agents: map[string]*snapshot.Agent{ag.Name: {Agent: &ag, View: view, Model: sm}}, Models: map[string]*snapshot.Model{"m": sm},
+		Agents: map[string]*snapshot.Agent{ag.Name: {Agent: &ag, View: view, Model: sm, Summaries: w.sums}}, Models: map[string]*snapshot.Model{"m": sm},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
@@ -220,9 +221,9 @@ func joinText(parts ...string) string {
 }
 
 type retriedData struct {
-	Attempt      int    `json:"attempt"` // the one that failed
-	Milliseconds int64  `json:"wait_ms"`
-	Error        string `json:"error"`
+	Attempt      int        `json:"attempt"` // the one that failed
+	Milliseconds int64      `json:"wait_ms"`
+	Error        fault.Body `json:"error"`
 }
 
 type completedData struct {

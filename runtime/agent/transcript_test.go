@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 
@@ -80,10 +81,44 @@ func TestAssemble(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, assembled(tt.in)); diff != "" {
+			got := assembled(tt.in)
+			wantNamed(t, got)
+			if diff := cmp.Diff(withoutIDs(tt.want), withoutIDs(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// withoutIDs are messages without the ids of their calls.
+func withoutIDs(messages []chat.Message) []chat.Message {
+	out := slices.Clone(messages)
+	for i := range out {
+		out[i].CallID, out[i].Calls = "", slices.Clone(out[i].Calls)
+		for j := range out[i].Calls {
+			out[i].Calls[j].ID = ""
+		}
+	}
+	return out
+}
+
+// wantNamed says that each call has an id of its own, and its result the same.
+func wantNamed(t *testing.T, messages []chat.Message) {
+	t.Helper()
+	var called, answered []string
+	for _, m := range messages {
+		for _, c := range m.Calls {
+			called = append(called, c.ID)
+		}
+		if m.Role == chat.Tool {
+			answered = append(answered, m.CallID)
+		}
+	}
+	if diff := cmp.Diff(called, answered); diff != "" {
+		t.Errorf("ids of calls and of results (-calls +results):\n%s", diff)
+	}
+	if unique := slices.Compact(slices.Sorted(slices.Values(called))); len(unique) != len(called) {
+		t.Errorf("ids %q are not unique", called)
 	}
 }
 

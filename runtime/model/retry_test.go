@@ -99,6 +99,10 @@ func TestRetrying(t *testing.T) {
 			waits: []span{{time.Second / 2, time.Second}},
 		},
 		{name: "not after a delta", retry: retry, errs: []error{down}, emits: "He", calls: 1, err: down},
+		{
+			name: "after a delta if that is wanted", retry: model.Retry{Attempts: 3, AfterOutput: true}, errs: []error{down}, emits: "He", calls: 2,
+			waits: make([]span, 1),
+		},
 		{name: "foreign errors are not repeated", retry: retry, errs: []error{errors.ErrUnsupported}, calls: 1, err: errors.ErrUnsupported},
 	}
 	for _, tt := range tests {
@@ -219,7 +223,7 @@ func TestNoWaitPastTheDeadline(t *testing.T) {
 func TestEmitErrorIsNotRepeated(t *testing.T) {
 	gone := fault.New(fault.Unavailable, "client is gone")
 	s := &sequence{emits: "He"}
-	p := model.Retrying(s, model.Retry{Attempts: 3}, nil)
+	p := model.Retrying(s, model.Retry{Attempts: 3, AfterOutput: true}, nil)
 	_, err := p.Stream(t.Context(), &model.Request{}, func(model.Delta) error { return gone })
 	if err != error(gone) || s.calls != 1 { //nolint:errorlint // the very error
 		t.Errorf("error = %v after %d calls, want %v after 1", err, s.calls, gone)

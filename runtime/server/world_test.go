@@ -108,14 +108,15 @@ type world struct {
 	srv     *server.Server
 	base    string
 
-	number int64
-	tools  map[tool.Name]*registry.Tool
-	agents map[string]*config.Agent
-	rules  []script.Rule
-	delay  time.Duration
-	drain  time.Duration // of the generation that a swap replaces
-	conf   config.Server
-	models map[string]model.Provider // by agent, instead of the script
+	number    int64
+	tools     map[tool.Name]*registry.Tool
+	agents    map[string]*config.Agent
+	rules     []script.Rule
+	delay     time.Duration
+	drain     time.Duration // of the generation that a swap replaces
+	conf      config.Server
+	models    map[string]model.Provider // by agent, instead of the script
+	fallbacks []*snapshot.Model         // of all agents
 
 	paths    config.Paths
 	declared map[tool.Name]*config.Tool
@@ -246,6 +247,7 @@ func (w *world) swap() {
 		if p := w.models[name]; p != nil {
 			m.Provider = p
 		}
+		m.Fallbacks = w.fallbacks
 		s.Agents[name] = &snapshot.Agent{Agent: ag, View: view, Model: m}
 	}
 	w.holder.Swap(s, w.drain)

@@ -25,6 +25,8 @@ func (h *handler) start(ctx context.Context, q *request) (*agent.Running, error)
 	t := agent.Turn{
 		Agent: q.Model, Principal: p, Instructions: q.instructions, ClientTools: q.tools, ToolChoice: q.choice.wire,
 		MaxOutput: q.maxOutput(), Temperature: q.Temperature, TopP: q.TopP,
+		// A stream cannot take text back, and nobody else would find such a session.
+		NoRestart: q.streamed() && q.session == "",
 	}
 	if q.session == newSession {
 		return h.startNew(ctx, t, q)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/agent"
 	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/run"
@@ -139,6 +140,8 @@ func (s *streaming) event(ev run.Event) error {
 			return fmt.Errorf("decoding message: %w", err)
 		}
 		return s.completed(c.Text)
+	case run.MessageRestarted:
+		return s.restarted()
 	case run.ToolStarted, run.ToolProgress, run.ToolFinished, run.ApprovalRequested, run.ApprovalResolved:
 		return s.send(chunkChoice{}, &activity{Event: ev.Type, Seq: ev.Seq, Data: ev.Data})
 	default:
@@ -169,6 +172,19 @@ func (s *streaming) think(text string) error {
 	}
 	s.thought.WriteString(text)
 	return s.send(chunkChoice{Delta: delta{Reasoning: sent}}, nil)
+}
+
+// errRestarted is why a stream ends while its run goes on.
+var errRestarted = fault.New(fault.Unavailable, "the model broke off and its answer begins anew, which this stream cannot take back: the run goes on, and its session will have the answer")
+
+// restarted ends a stream whose client has text that does not count any more.
+func (s *streaming) restarted() error {
+	if s.text.Len() > 0 {
+		return errRestarted
+	}
+	s.rethought = s.rethought || s.thought.Len() > 0
+	s.thought.Reset()
+	return nil
 }
 
 // completed ends the current message, and sends what no delta brought: those of a run
