@@ -141,7 +141,7 @@ func (a *app) globals(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "read the agents in `DIR`, or those of the project DIR (default \"agents\")")
 	f.StringArrayVar(&a.tools, "tools", nil, "read tools in `DIR`; may be repeated (default tools.d in the project)")
-	f.StringVar(&a.state, "state", "", "keep the database and caches in `DIR` (default state in the project)")
+	f.StringVar(&a.state, "state", "", "keep the state in `DIR` (default state in the project; DIR?synchronous=normal is quicker and less safe in a power cut), or in PostgreSQL: postgres://user@host/database")
 	f.StringArrayVar(&a.vars, "var", nil, "set a variable, as `NAME=VALUE`; may be repeated")
 	f.StringArrayVar(&a.varFiles, "var-file", nil, "read values of variables from `FILE`; may be repeated")
 	f.StringVar(&a.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")

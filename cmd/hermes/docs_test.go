@@ -95,7 +95,7 @@ func TestDocsNeedMarkers(t *testing.T) {
 func TestFlagsOfCommands(t *testing.T) {
 	page := readPage(t, "../../docs/cli.md")
 	for command, want := range map[string][]string{
-		"hermes run AGENT [TEXT|-]":          {"--json", "--server URL", "--session ID", "--token KEY"},
+		"hermes run AGENT [TEXT|-]":          {"--background", "--json", "--key KEY", "--on-busy WHAT", "--server URL", "--session ID", "--token KEY"},
 		"hermes serve":                       {"--lenient", "--listen ADDRESS", "--watch"},
 		"hermes tools call NAME [ARGUMENTS]": {"--json", "--server URL", "--token KEY"},
 		"hermes tools list":                  {"--json"},
