@@ -68,7 +68,7 @@ func followed(t *testing.T, events []run.Event) (text string, told []string) {
 		if err := json.Unmarshal(e.Data, &d); err != nil {
 			t.Fatal(err)
 		}
-		switch e.Type { //nolint:exhaustive // the others are not of messages
+		switch e.Type {
 		case run.MessageDelta:
 			if d.Attempt != attempt {
 				t.Errorf("text %q is of attempt %d, want %d", d.Text, d.Attempt, attempt)
