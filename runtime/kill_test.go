@@ -39,7 +39,10 @@ func TestMain(m *testing.M) {
 	if at := os.Getenv(killReloadEnv); at != "" {
 		os.Exit(killReloadChild(at))
 	}
-	os.Exit(m.Run())
+	if raw := os.Getenv(durableEnv); raw != "" {
+		os.Exit(durableMain(raw))
+	}
+	os.Exit(pg.Closing(m).Run())
 }
 
 // killChild serves the project in the working directory until a commit ends it.

@@ -43,8 +43,8 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/redact"
 	"github.com/hermes-runtime/hermes/runtime/reload"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
-	"github.com/hermes-runtime/hermes/runtime/store/sqlite"
 	"github.com/hermes-runtime/hermes/runtime/telemetry"
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
@@ -52,7 +52,8 @@ import (
 // Options say what to run. Only ConfigDir is needed.
 type Options struct {
 	// ConfigDir, ToolsDirs and State are --config, --tools and --state; empty: the
-	// defaults of the language. State may end in ?synchronous=normal|full.
+	// defaults of the language. State may end in ?synchronous=normal|full, or be the address
+	// of a PostgreSQL database; see Locate.
 	ConfigDir string
 	ToolsDirs []string
 	State     string
@@ -80,9 +81,12 @@ type System struct {
 	paths config.Paths
 
 	lock      *lock.Lock
-	db        *sqlite.DB
-	results   *artifact.Store
-	modules   *artifact.Store // bytes of modules of the last good generation
+	state     State
+	db        store.Store // of all servers that share the state
+	history   History     // of this one's configuration
+	results   content
+	watch     func(ctx context.Context, fn func(run string, seq int64)) error // nil: no other server appends
+	modules   *artifact.Store                                                 // bytes of modules of the last good generation
 	egress    *egress.Guard
 	wasm      atomic.Pointer[wasmtools.Runtime] // nil before the first build
 	checks    *check.Cache
@@ -121,15 +125,15 @@ func New(o Options) (*System, error) {
 }
 
 func (s *System) open() error {
-	paths, synchronous, err := Locate(s.o.ConfigDir, s.o.ToolsDirs, s.o.State)
+	paths, state, err := Locate(s.o.ConfigDir, s.o.ToolsDirs, s.o.State)
 	if err != nil {
 		return err
 	}
-	s.paths = paths
+	s.paths, s.state = paths, state
 	if err := makeState(paths.State); err != nil {
 		return err
 	}
-	for _, open := range []func() error{s.openLock, func() error { return s.openStore(synchronous) }, s.openTools, s.openLoop} {
+	for _, open := range []func() error{s.openLock, s.openStore, s.openTools, s.openLoop} {
 		if err := open(); err != nil {
 			return err
 		}
@@ -161,26 +165,6 @@ func (s *System) openLock() error {
 	}
 	s.lock = l
 	s.onClose(func() { s.report("releasing state lock", l.Release()) })
-	return nil
-}
-
-func (s *System) openStore(synchronous sqlite.Synchronous) error {
-	db, err := sqlite.Open(context.Background(), filepath.Join(s.paths.State, "hermes.db"), sqlite.Options{Synchronous: synchronous, Log: s.log, OnCommit: s.o.onCommit})
-	if err != nil {
-		return err
-	}
-	s.db = db
-	s.onClose(func() { s.report("closing database", db.Close()) })
-	s.results, err = artifact.Open(filepath.Join(s.paths.State, "results"))
-	if err != nil {
-		return err
-	}
-	s.onClose(func() { s.report("closing stored results", s.results.Close()) })
-	s.modules, err = artifact.Open(filepath.Join(s.paths.State, "modules"))
-	if err != nil {
-		return err
-	}
-	s.onClose(func() { s.report("closing kept modules", s.modules.Close()) })
 	return nil
 }
 
@@ -275,7 +259,7 @@ func (s *System) openLoop() error {
 			Paths: s.paths, Vars: s.o.Vars, VarFiles: s.o.VarFiles, Funcs: s.funcs, Cache: config.NewCache(),
 		},
 		Build: s.provision, Holder: s.holder, Log: s.log, Watch: !s.o.NoWatch, Listen: s.o.Listen,
-		History: s.db, Modules: s.modules, Cached: s.cached, Use: s.use,
+		History: s.history, Modules: s.modules, Cached: s.cached, Use: s.use,
 		OnStep: s.o.onReloadStep, Observe: s.observe,
 	})
 	s.hub = events.New(s.db, s.log)
@@ -284,7 +268,7 @@ func (s *System) openLoop() error {
 	s.dispatch = dispatch.New(dispatch.Options{Artifacts: s.results, Results: s.db, Retention: s.retention, Grants: s.db, Record: s.recorded, Redact: s.redact, Log: s.log})
 	s.onClose(s.waitForHandlers)
 	s.loop = agent.New(agent.Options{
-		Holder: s.holder, Dispatch: s.dispatch, Store: s.db, Hub: s.hub, Results: s.db, Desk: s.desk, Redact: s.redact, Log: s.log, Alone: true,
+		Holder: s.holder, Dispatch: s.dispatch, Store: s.db, Hub: s.hub, Results: s.db, Desk: s.desk, Redact: s.redact, Log: s.log, Alone: !s.state.shared(),
 	})
 	s.onClose(s.endRuns)
 	return nil
@@ -374,7 +358,10 @@ func (s *System) Approvals() *approval.Desk { return s.desk }
 func (s *System) Dispatch() *dispatch.Dispatcher { return s.dispatch }
 
 // Store is the database.
-func (s *System) Store() *sqlite.DB { return s.db }
+func (s *System) Store() store.Store { return s.db }
+
+// History is what the configuration of this server was.
+func (s *System) History() History { return s.history }
 
 // Reloader reloads.
 func (s *System) Reloader() *reload.Reloader { return s.reloader }

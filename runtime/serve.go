@@ -55,6 +55,7 @@ func (s *System) Serve(ctx context.Context, hup <-chan os.Signal) error {
 	}
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { <-attended; return nil })
+	g.Go(func() error { return s.watchEvents(running) })
 	g.Go(func() error { return srv.Serve(listener) })
 	g.Go(func() error { return s.reloader.Run(running) })
 	g.Go(func() error { s.sweep(running); return nil })
@@ -75,7 +76,7 @@ func (s *System) server() *server.Server {
 	routes := append(openai.Routes(openai.Options{
 		Holder: s.holder, Loop: s.loop, Hub: s.hub, Sessions: s.db, Log: s.log,
 	}), api.Routes(api.Options{
-		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, Approvals: s.desk, Dispatch: s.dispatch, Artifacts: s.results,
+		Holder: s.holder, Loop: s.loop, Hub: s.hub, Store: s.db, History: s.history, Approvals: s.desk, Dispatch: s.dispatch, Artifacts: s.results,
 		Reloader: s.reloader, Checks: s.checks, Compiling: s.provision.Compiling, Guests: s.guests, Metrics: s.metrics, Version: s.o.Version, Started: s.started, Log: s.log,
 	})...)
 	return server.New(server.Options{Holder: s.holder, Routes: routes, Log: s.log})

@@ -110,7 +110,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
 	a.globals(root)
-	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.chatCommand(), a.sessionsCommand(), a.approvalsCommand())
+	group(root, "Run:", a.initCommand(), a.serveCommand(), a.runCommand(), a.chatCommand(), a.runsCommand(), a.sessionsCommand(), a.approvalsCommand())
 	group(root, "Declare:", a.validateCommand(), a.fmtCommand(), a.agentsCommand(), a.toolsCommand(), a.toolsetsCommand(), a.hostfuncsCommand())
 	group(root, "Operate:", a.statusCommand(), a.planCommand(), a.applyCommand(), a.reloadCommand(), a.generationsCommand(), a.whyCommand())
 	root.AddCommand(a.versionCommand(), a.docsCommand())

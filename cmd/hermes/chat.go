@@ -61,7 +61,7 @@ func (a *app) chat(ctx context.Context, args []string, sessionID string) error {
 			}
 			continue
 		}
-		if err := turn(ctx, name, text, a.session); err != nil {
+		if err := turn(ctx, runOptions{agent: name, text: text, session: a.session}); err != nil {
 			if ctx.Err() != nil || !a.attended() {
 				return err
 			}

@@ -30,12 +30,13 @@ const maxInput = 8 << 20
 
 func (a *app) runCommand() *cobra.Command {
 	var sessionID string
+	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run AGENT [TEXT|-]",
 		Short: "Run one turn and print the reply",
 		Long: "Runs one turn of an agent, on the running server if there is one, else here. TEXT is\n" +
 			"read from standard input if it is - or left out. --json prints events as JSON lines.\n" +
-			"Ctrl-C cancels the run.",
+			"Ctrl-C cancels the run. --background prints the id of the run and leaves it to the server.",
 		Example:           "  hermes run assistant 'What time is it?'\n  hermes run assistant - <question.txt\n  hermes run --session ses_… assistant 'And in Oslo?'",
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: names(false, a.agentNames),
@@ -44,10 +45,15 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.runTurn(cmd.Context(), args[0], text, sessionID)
+			o.agent, o.text, o.session = args[0], text, sessionID
+			return a.runTurn(cmd.Context(), o)
 		},
 	}
 	cmd.Flags().StringVar(&sessionID, "session", "", "continue the session `ID`")
+	cmd.Flags().StringVar(&o.key, "key", "", "idempotency `KEY`: a repeat with the same one gives the run of the first")
+	cmd.Flags().StringVar(&o.onBusy, "on-busy", "", "if a turn of the session is running: `WHAT` to do, one of queue, reject, steer and interrupt (default: what the agent says)")
+	cmd.Flags().BoolVar(&o.background, "background", false, "do not wait for the run, which the server goes on with")
+	complete(cmd, "on-busy", agent.BusyQueue, agent.BusyReject, agent.BusySteer, agent.BusyInterrupt)
 	must(cmd.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		return names(false, a.sessionIDs)(cmd, nil, text)
 	}))
@@ -75,40 +81,86 @@ func someText(text string) (string, error) {
 	return text, nil
 }
 
-func (a *app) runTurn(ctx context.Context, name, text, sessionID string) error {
+// runOptions say what turn to run.
+type runOptions struct {
+	agent, text, session, key, onBusy string
+	background                        bool
+}
+
+// body is the request for the turn.
+func (o runOptions) body() map[string]any {
+	body := map[string]any{"agent": o.agent, "input": o.text}
+	for name, value := range map[string]string{"session_id": o.session, "idempotency_key": o.key, "on_busy": o.onBusy} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if o.background {
+		body["background"] = true
+	}
+	return body
+}
+
+func (a *app) runTurn(ctx context.Context, o runOptions) error {
+	if o.background {
+		return a.runBehind(ctx, o)
+	}
 	turn, done, err := a.turns(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return turn(ctx, name, text, sessionID)
+	return turn(ctx, o)
+}
+
+// runBehind starts a turn on the server and prints the id of its run.
+func (a *app) runBehind(ctx context.Context, o runOptions) error {
+	c, ok, err := a.running()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fault.New(fault.Unavailable, "--background needs a server that goes on with the run: start hermes serve, or name one with --server")
+	}
+	var out struct {
+		Run     string `json:"run"`
+		Session string `json:"session"`
+		Status  string `json:"status"`
+	}
+	if err := c.call(ctx, http.MethodPost, "/api/runs", o.body(), &out); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(out)
+	}
+	a.say("%s", out.Run)
+	a.note("%s", a.paint(dim, out.Status+": hermes runs show "+out.Run+" --events"))
+	return nil
 }
 
 // turns gives what runs one turn, on the server or in this process; done ends it.
-func (a *app) turns(ctx context.Context) (turn func(ctx context.Context, name, text, sessionID string) error, done func(), err error) {
+func (a *app) turns(ctx context.Context) (turn func(context.Context, runOptions) error, done func(), err error) {
 	c, ok, err := a.running()
 	if err != nil {
 		return nil, nil, err
 	}
 	if ok {
-		return func(ctx context.Context, name, text, sessionID string) error {
-			return a.follow(ctx, c.runEvents(ctx, name, text, sessionID), remoteApprovals{c})
+		return func(ctx context.Context, o runOptions) error {
+			return a.follow(ctx, c.runEvents(ctx, o), remoteApprovals{c})
 		}, func() {}, nil
 	}
 	sys, err := a.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(ctx context.Context, name, text, sessionID string) error {
-		return a.turnHere(ctx, sys, name, text, sessionID)
-	}, sys.Close, nil
+	return func(ctx context.Context, o runOptions) error { return a.turnHere(ctx, sys, o) }, sys.Close, nil
 }
 
-func (a *app) turnHere(ctx context.Context, sys *runtime.System, name, text, sessionID string) error {
-	a.noteCompiling(sys, name)
+func (a *app) turnHere(ctx context.Context, sys *runtime.System, o runOptions) error {
+	a.noteCompiling(sys, o.agent)
 	r, err := sys.Loop().Start(ctx, agent.Turn{
-		Agent: name, Principal: principal.Local(), Session: sessionID,
-		Input: []chat.Message{{Role: chat.User, Content: text}}, Unattended: !a.attended(),
+		Agent: o.agent, Principal: principal.Local(), Session: o.session, IdempotencyKey: o.key, OnBusy: o.onBusy,
+		Input: []chat.Message{{Role: chat.User, Content: o.text}}, Unattended: !a.attended(),
 	})
 	if err != nil {
 		return err
@@ -149,17 +201,13 @@ func (a *app) noteCompiling(sys *runtime.System, agent string) {
 
 // runEvents starts a run on the server and gives its events. If ctx ends before the
 // run, the run is canceled, and its events go on to their end.
-func (c *client) runEvents(ctx context.Context, name, text, sessionID string) iter.Seq2[run.Event, error] {
+func (c *client) runEvents(ctx context.Context, o runOptions) iter.Seq2[run.Event, error] {
 	return func(yield func(run.Event, error) bool) {
-		body := map[string]any{"agent": name, "input": text}
-		if sessionID != "" {
-			body["session_id"] = sessionID
-		}
 		// The stream outlives an interrupt, so that the end of the run is seen.
 		streaming, cut := context.WithCancel(context.WithoutCancel(ctx))
 		defer cut()
 		connecting := context.AfterFunc(ctx, cut)
-		resp, err := c.send(streaming, http.MethodPost, "/api/runs", body, "text/event-stream")
+		resp, err := c.send(streaming, http.MethodPost, "/api/runs", o.body(), "text/event-stream")
 		connecting()
 		if err != nil {
 			if ctx.Err() != nil {

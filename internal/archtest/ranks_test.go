@@ -12,13 +12,16 @@ var ranks = map[string]int{
 	"agents":            0,
 	"tools.d":           0,
 
-	"runtime/tool":       1, // principal
-	"runtime/redact":     1,
-	"runtime/rooted":     1,
-	"runtime/kv":         1,
-	"runtime/store/lock": 1,
-	"wasmtools/module":   1,
-	"wasmtools/sdk/go":   1,
+	"runtime/tool":            1, // principal
+	"runtime/redact":          1,
+	"runtime/rooted":          1,
+	"runtime/kv":              1,
+	"runtime/store/lock":      1,
+	"runtime/store/search":    1,
+	"runtime/store/pack":      1,
+	"runtime/store/migration": 1,
+	"wasmtools/module":        1,
+	"wasmtools/sdk/go":        1,
 
 	"runtime/chat":                    2,
 	"runtime/policy":                  2,
@@ -48,7 +51,7 @@ var ranks = map[string]int{
 	"runtime/store":               4, // embeds session.Store
 	"runtime/config":              4,
 	"runtime/registry":            4,
-	"runtime/model/openai":        4,
+	"runtime/model/wire":          4,
 	"runtime/model/script":        4,
 	"runtime/model/modeltest":     4,
 	"runtime/session/sessiontest": 4,
@@ -58,11 +61,14 @@ var ranks = map[string]int{
 	"hostfuncs/clock":             4,
 	"hostfuncs/state":             4,
 
+	"runtime/model/openai":    5,
+	"runtime/model/anthropic": 5,
 	"runtime/snapshot":        5,
 	"runtime/generation":      5,
 	"runtime/dispatch":        5,
 	"runtime/events":          5,
 	"runtime/store/sqlite":    5,
+	"runtime/store/postgres":  5,
 	"runtime/store/storetest": 5,
 	"hostfuncs/result":        5, // reads rows of store
 
@@ -88,6 +94,7 @@ var ranks = map[string]int{
 // it.
 var support = map[string]bool{
 	"internal/archtest":           true,
+	"internal/pgtest":             true,
 	"wasmtools/guests/guesttest":  true,
 	"wasmtools/module/moduletest": true,
 	"wasmtools/sdk/sdktest":       true,
@@ -103,6 +110,7 @@ var places = map[string][]string{
 	"github.com/hashicorp/hcl/v2":              {"runtime/config", "runtime/config/funcs"},
 	"github.com/zclconf":                       {"runtime/config", "runtime/config/funcs"},
 	"modernc.org/sqlite":                       {"runtime/store/sqlite"},
+	"github.com/jackc":                         {"runtime/store/postgres"},
 	"github.com/sashabaranov/go-openai":        {"runtime/model/openai"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"runtime/schema"},
 	"github.com/spf13/afero":                   {"hostfuncs/file", "runtime/artifact", "runtime/rooted"},

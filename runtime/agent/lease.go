@@ -47,10 +47,11 @@ func (l *Loop) stale() time.Duration {
 // until ctx ends. It returns once the runs that were waiting at the start are taken over.
 // The caller waits with done for its end.
 func (l *Loop) Attend(ctx context.Context, about func() store.Replica) (done <-chan struct{}, err error) {
-	if err := l.beat(ctx, about()); err != nil {
+	start := context.WithoutCancel(ctx) // one that is told to end at once ends in the ordinary way
+	if err := l.beat(start, about()); err != nil {
 		return nil, fmt.Errorf("announcing this replica: %w", err)
 	}
-	if err := l.claim(ctx, "", l.stale()); err != nil {
+	if err := l.claim(start, "", l.stale()); err != nil {
 		return nil, fmt.Errorf("taking over runs: %w", err)
 	}
 	ended := make(chan struct{})
@@ -122,6 +123,24 @@ func (l *Loop) takeOver(ctx context.Context, row store.Run) error {
 	}
 	l.o.Log.Warn("run cannot go on", append(log, "err", err)...)
 	return l.recoverRun(ctx, row, err)
+}
+
+// CancelUnheld ends a run that no live process holds, without going on with it: for a process
+// that does not stay. A run of a live one is fault.Unavailable.
+func (l *Loop) CancelUnheld(ctx context.Context, row store.Run, why string) error {
+	rows, err := l.o.Store.ClaimRuns(ctx, l.id, row.Session, l.stale(), claimAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, claimed := range rows { // the others are given up again when the process ends
+		if claimed.ID != row.ID {
+			continue
+		}
+		err := fault.New(fault.Canceled, "%s", why)
+		claimed.Status, claimed.Ended, claimed.Error = string(run.Canceled), time.Now(), errorBody(err)
+		return errors.Join(l.withdraw(ctx, claimed), l.conclude(ctx, claimed, endData(Outcome{Iterations: claimed.Iterations, Err: err})))
+	}
+	return fault.New(fault.Unavailable, "run %q is run by another process: ask that one, with --server", row.ID)
 }
 
 // listen hands what is asked of the runs of this process to them.

@@ -53,12 +53,43 @@ type Message struct {
 
 	Calls     []Call `json:"calls,omitempty"`     // assistant
 	Reasoning string `json:"reasoning,omitempty"` // assistant; kept beside the text, never shown as text
+	// Opaque, of an assistant message, is what its provider wants back with it; nil: nothing.
+	Opaque *Opaque `json:"opaque,omitempty"`
 
 	CallID    string `json:"call_id,omitempty"` // tool: the call this answers
 	Failed    bool   `json:"failed,omitempty"`  // tool: the result is an error
 	Untrusted bool   `json:"untrusted,omitempty"`
 	// Note, of a tool result, is the runtime's word to the model, outside of any fence.
 	Note string `json:"note,omitempty"`
+}
+
+// MaxOpaque bounds, in bytes, the data of one Opaque. Without what is over it a provider
+// forgets its own thoughts, and that is all.
+const MaxOpaque = 1 << 20
+
+// Opaque is what a provider gave with an answer and wants back unchanged when that answer
+// is replayed: signed or encrypted thinking. It is nothing to show, and for nobody else.
+type Opaque struct {
+	// Provider is the kind of the provider and the model that it is valid for, for
+	// example "anthropic/claude-sonnet-4-5".
+	Provider string          `json:"provider"`
+	Data     json.RawMessage `json:"data"`
+}
+
+// NewOpaque makes an Opaque; nil if there is no data, or too much.
+func NewOpaque(provider string, data json.RawMessage) *Opaque {
+	if len(data) == 0 || len(data) > MaxOpaque {
+		return nil
+	}
+	return &Opaque{Provider: provider, Data: data}
+}
+
+// OpaqueFor is the data that a provider may be sent back; nil: none of it is its own.
+func (m Message) OpaqueFor(provider string) json.RawMessage {
+	if m.Role != Assistant || m.Opaque == nil || m.Opaque.Provider != provider || len(m.Opaque.Data) > MaxOpaque {
+		return nil
+	}
+	return m.Opaque.Data
 }
 
 // Text is the text of a message, its parts joined.

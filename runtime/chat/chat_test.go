@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -85,5 +86,32 @@ func TestUsage(t *testing.T) {
 	}
 	if u.Total() != 3 {
 		t.Errorf("total = %d", u.Total())
+	}
+}
+
+// TestOpaque: only the provider that made it gets it, from an answer, and not without bound.
+func TestOpaque(t *testing.T) {
+	data := json.RawMessage(`[1]`)
+	mine := chat.NewOpaque("anthropic/a", data)
+	huge := json.RawMessage(`"` + strings.Repeat("x", chat.MaxOpaque) + `"`)
+	for name, tt := range map[string]struct {
+		m    chat.Message
+		want string
+	}{
+		"its own":        {chat.Message{Role: chat.Assistant, Opaque: mine}, "[1]"},
+		"another model":  {chat.Message{Role: chat.Assistant, Opaque: chat.NewOpaque("anthropic/b", data)}, ""},
+		"another kind":   {chat.Message{Role: chat.Assistant, Opaque: chat.NewOpaque("openai/a", data)}, ""},
+		"none":           {chat.Message{Role: chat.Assistant}, ""},
+		"of a user":      {chat.Message{Role: chat.User, Opaque: mine}, ""},
+		"too much":       {chat.Message{Role: chat.Assistant, Opaque: chat.NewOpaque("anthropic/a", huge)}, ""},
+		"too much, made": {chat.Message{Role: chat.Assistant, Opaque: &chat.Opaque{Provider: "anthropic/a", Data: huge}}, ""},
+	} {
+		if got := string(tt.m.OpaqueFor("anthropic/a")); got != tt.want {
+			t.Errorf("%s: %.20s", name, got)
+		}
+	}
+	m := chat.Message{Role: chat.Assistant, Content: "x", Opaque: mine}
+	if m.Text() != "x" || m.Fenced() != "x" {
+		t.Error("it is shown as text")
 	}
 }

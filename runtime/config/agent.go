@@ -51,7 +51,7 @@ func agentBody() *body[Agent] {
 		single("guardrails", guardrailsBody(), func(a *Agent) *Guardrails { return &a.Guardrails }),
 		single("compaction", compactionBody(), func(a *Agent) *Compaction { return &a.Compaction }),
 		may("on_disconnect", enumKind("continue", "cancel"), "What a lost client does to its run. Default: continue, and cancel for /v1 requests without a session.", func(a *Agent) *string { return &a.OnDisconnect }),
-		onBusy(),
+		opt("on_busy", enumKind("queue", "reject", "steer", "interrupt"), "queue", "What happens to a message while a turn of its session runs: it waits, it is refused, it is given to that turn, or it ends that turn.", func(a *Agent) *string { return &a.OnBusy }),
 		refuse[Agent]("tool_select", "Tool search is not available yet. Give the agent fewer toolsets."),
 		refuse[Agent]("agents", "Delegation to other agents is not available yet."),
 		refuse[Agent]("output", "Structured output is not available yet. Describe the form of the answer in the instructions."),
@@ -93,26 +93,6 @@ func guardrailsBody() *body[Guardrails] {
 		single("tool_failure", guard("tool_failure", "A tool fails, with any arguments, and does not succeed in between.", 3, 8), func(g *Guardrails) *Guard { return &g.ToolFailure }),
 		single("same_result", guard("same_result", "The same call of an idempotent tool has the same result, in a row.", 2, 5), func(g *Guardrails) *Guard { return &g.SameResult }),
 	)
-}
-
-// onBusy knows values that are reserved.
-func onBusy() *field[Agent] {
-	k := enumKind("queue", "reject")
-	f := opt("on_busy", k, "queue", "What happens to a message while a turn of its session runs.", func(a *Agent) *string { return &a.OnBusy })
-	f.attr = func(fr *frame, a *hclsyntax.Attribute, out *Agent) {
-		s, ok := read(fr, a, stringKind())
-		if !ok {
-			return
-		}
-		if s == "steer" || s == "interrupt" {
-			fr.errorf(a.Expr.Range(), "Unsupported on_busy", "%q is not available yet. There are %s.", s, listed([]string{"queue", "reject"}))
-			return
-		}
-		if v, ok := read(fr, a, k); ok {
-			out.OnBusy = v
-		}
-	}
-	return f
 }
 
 func validGlob(p string) bool {

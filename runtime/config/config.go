@@ -222,10 +222,10 @@ type Toolset struct {
 type Provider struct {
 	Decl
 	Pos     Pos
-	Kind    string // openai | script
+	Kind    string // anthropic | openai | script
 	Name    string
 	BaseURL string
-	APIKey  secret.Value // empty: no Authorization header
+	APIKey  secret.Value // empty: no header for it
 	Headers map[string]any
 	Digest  string
 }
@@ -246,6 +246,7 @@ type Model struct {
 	TopP          *float64
 	Reasoning     string
 	ParallelCalls *bool
+	Cache         string // auto | off
 	Extra         map[string]any
 	Fallbacks     []string // keys of Config.Models
 	// Delay and Rules are for provider script.

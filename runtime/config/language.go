@@ -14,16 +14,17 @@ import (
 
 // language is every block there is, as the values that decode them.
 type language struct {
-	variable *body[variable]
-	tool     *body[toolBlock]
-	toolset  *body[Toolset]
-	openai   *body[Provider]
-	script   *body[Provider]
-	model    *body[Model]
-	agent    *body[Agent]
-	policy   *body[policyBlock]
-	runtime  *body[Runtime]
-	server   *body[Server]
+	variable  *body[variable]
+	tool      *body[toolBlock]
+	toolset   *body[Toolset]
+	openai    *body[Provider]
+	anthropic *body[Provider]
+	script    *body[Provider]
+	model     *body[Model]
+	agent     *body[Agent]
+	policy    *body[policyBlock]
+	runtime   *body[Runtime]
+	server    *body[Server]
 
 	native   *body[nativeBlock]
 	wasm     *body[wasmBlock]
@@ -33,7 +34,7 @@ type language struct {
 
 func newLanguage() *language {
 	return &language{
-		variable: variableBody(), tool: toolBody(), toolset: toolsetBody(), openai: openaiBody(), script: scriptBody(),
+		variable: variableBody(), tool: toolBody(), toolset: toolsetBody(), openai: openaiBody(), anthropic: anthropicBody(), script: scriptBody(),
 		model: modelBody(), agent: agentBody(), policy: policyBody(), runtime: runtimeBody(), server: serverBody(),
 		native: nativeBody(), wasm: wasmBody(), env: checkBodies()[check.Env], keywords: keywords(),
 	}

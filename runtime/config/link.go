@@ -392,6 +392,9 @@ func (l *linker) model(o *evaluated, m *Model) {
 	l.fallbacks(o, m)
 	kind, _, _ := strings.Cut(m.Provider, ".")
 	l.scriptOnly(o, m, kind)
+	if efforts := []string{"low", "medium", "high"}; kind == "anthropic" && m.Reasoning != "" && !slices.Contains(efforts, m.Reasoning) {
+		l.report(o, hcl.DiagError, o.attrs["reasoning"], "Invalid reasoning", fmt.Sprintf("A model of provider anthropic thinks with one of %s.%s Anything else can be written into extra as the API has it: thinking, output_config.", listed(efforts), suggest(m.Reasoning, efforts)))
+	}
 	for i, r := range m.Rules {
 		for j, c := range r.Calls {
 			l.tool(o, c.Tool, o.element(fmt.Sprintf("rule.%d.call", i), j))
@@ -411,11 +414,11 @@ func (l *linker) scriptOnly(o *evaluated, m *Model, kind string) {
 		}
 	}
 	switch kind {
-	case "openai":
+	case "openai", "anthropic":
 		refuse("rule", "Rules are for models of provider script.")
 		refuse("delay", "A delay is for models of provider script.")
 	case "script":
-		for _, attr := range []string{"temperature", "top_p", "reasoning", "parallel_tool_calls", "extra"} {
+		for _, attr := range []string{"temperature", "top_p", "reasoning", "parallel_tool_calls", "cache", "extra"} {
 			refuse(attr, "A model of provider script answers from its rules alone and would ignore this.")
 		}
 	}

@@ -27,8 +27,12 @@ func (l *language) evalProvider(f *frame, b *hclsyntax.Block, o *evaluated) {
 		f.errorf(o.at, fmt.Sprintf("Invalid name %q", p.Name), "The name of a provider starts with a letter and has letters, digits, - and _ after it, at most 64 characters in all.")
 	}
 	switch p.Kind {
-	case "openai":
-		decode(f, l.openai, b, p)
+	case "openai", "anthropic":
+		spec := l.openai
+		if p.Kind == "anthropic" {
+			spec = l.anthropic
+		}
+		decode(f, spec, b, p)
 		if u, err := url.Parse(p.BaseURL); p.BaseURL != "" && (err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https")) {
 			f.errorf(attrRange(b, "base_url"), "Invalid base_url", "The address must start with http:// or https://, name a host, and carry no user name or password.")
 		}
@@ -38,21 +42,33 @@ func (l *language) evalProvider(f *frame, b *hclsyntax.Block, o *evaluated) {
 		}
 	case "script":
 		decode(f, l.script, b, p)
-	case "anthropic":
-		f.errorf(b.LabelRanges[0], `Unsupported provider "anthropic"`, "This provider is not available yet. There are %s; many services speak the OpenAI protocol.", listed([]string{"openai", "script"}))
 	default:
-		f.errorf(b.LabelRanges[0], fmt.Sprintf("Unknown provider %q", p.Kind), "There is no provider of kind %q.%s There are %s; many services speak the OpenAI protocol.", p.Kind, suggest(p.Kind, []string{"openai", "script"}), listed([]string{"openai", "script"}))
+		f.errorf(b.LabelRanges[0], fmt.Sprintf("Unknown provider %q", p.Kind), "There is no provider of kind %q.%s There are %s; many services speak the OpenAI protocol.", p.Kind, suggest(p.Kind, providerKinds()), listed(providerKinds()))
 	}
 	p.Decl = f.decl(b)
 	p.Digest = digestOf(p)
 }
+
+func providerKinds() []string { return []string{"anthropic", "openai", "script"} }
 
 func openaiBody() *body[Provider] {
 	return withHints(newBody(`provider "openai" "NAME"`, "A service that speaks OpenAI's chat completions protocol.",
 		opt("base_url", stringKind(), "https://api.openai.com/v1", "The address before /chat/completions.", func(p *Provider) *string { return &p.BaseURL }),
 		may("api_key", secretKind(), "The key, from secret_env or secret_file. Empty or left out: no Authorization header is sent.", func(p *Provider) *secret.Value { return &p.APIKey }),
 		may("headers", textMapKind(), "Further headers of every request; they may be sensitive.", func(p *Provider) *map[string]any { return &p.Headers }),
-	), map[string]string{"url": `Did you mean "base_url"?`, "key": `Did you mean "api_key"?`, "token": `Did you mean "api_key"?`, "model": "A model is a block of its own that names its provider."})
+	), providerHints())
+}
+
+func anthropicBody() *body[Provider] {
+	return withHints(newBody(`provider "anthropic" "NAME"`, "Anthropic, or a service that speaks its Messages API.",
+		opt("base_url", stringKind(), "https://api.anthropic.com", "The address before /v1/messages.", func(p *Provider) *string { return &p.BaseURL }),
+		may("api_key", secretKind(), "The key, from secret_env or secret_file. Empty or left out: no x-api-key header is sent.", func(p *Provider) *secret.Value { return &p.APIKey }),
+		may("headers", textMapKind(), "Further headers of every request, for example anthropic-beta; they may be sensitive.", func(p *Provider) *map[string]any { return &p.Headers }),
+	), providerHints())
+}
+
+func providerHints() map[string]string {
+	return map[string]string{"url": `Did you mean "base_url"?`, "key": `Did you mean "api_key"?`, "token": `Did you mean "api_key"?`, "model": "A model is a block of its own that names its provider."}
 }
 
 func scriptBody() *body[Provider] {
@@ -78,7 +94,7 @@ func (l *language) evalModel(f *frame, b *hclsyntax.Block, o *evaluated) {
 	}
 	if b.Body.Attributes["context_window"] == nil {
 		m.ContextWindow = defaultWindow
-		if strings.HasPrefix(m.Provider, "openai.") && !f.bad {
+		if kind, _, named := strings.Cut(m.Provider, "."); named && (kind == "openai" || kind == "anthropic") && !f.bad {
 			f.warnf(b.DefRange(), "Missing attribute \"context_window\"", "How many tokens the model reads and writes is not given, and %d is assumed. With more than it has, long conversations fail. Write context_window = %d, or what the model has.", defaultWindow, defaultWindow)
 		}
 	}
@@ -117,13 +133,13 @@ func modelBody() *body[Model] {
 		priceField(),
 		may("temperature", pointer(floatKind(0, 2)), "Sent only when given.", func(m *Model) **float64 { return &m.Temperature }),
 		may("top_p", pointer(floatKind(0, 1)), "Sent only when given.", func(m *Model) **float64 { return &m.TopP }),
-		may("reasoning", stringKind(), "The reasoning effort, for example \"low\". Sent only when given.", func(m *Model) *string { return &m.Reasoning }),
+		may("reasoning", stringKind(), "How much it thinks, for example \"low\"; with provider anthropic one of low, medium and high. Sent only when given.", func(m *Model) *string { return &m.Reasoning }),
 		may("parallel_tool_calls", pointer(boolKind()), "Whether it may ask for several calls at once. Sent only when given.", func(m *Model) **bool { return &m.ParallelCalls }),
 		may("fallbacks", stringsKind(), "Labels of the models that are asked, in order, when this one is down, overloaded, refuses the key or has no quota left. Theirs follow. Default: none.", func(m *Model) *[]string { return &m.Fallbacks }),
 		may("extra", anyMapKind(), "Further fields of the request body, sent as they are.", func(m *Model) *map[string]any { return &m.Extra }),
 		opt("delay", durationKind(true), 0, "For provider script: the wait before each streamed word.", func(m *Model) *time.Duration { return &m.Delay }),
 		ruleField(),
-		refuse[Model]("cache", "Prompt-cache breakpoints are not available yet. Providers that cache by prefix do so without them."),
+		opt("cache", enumKind("auto", "off"), "auto", "Whether the prompt is marked to be cached, where the provider wants marks (anthropic). Providers that cache by prefix do so without them.", func(m *Model) *string { return &m.Cache }),
 	), map[string]string{
 		"model": `Did you mean "name"?`, "api_key": "It belongs to the provider block.", "base_url": "It belongs to the provider block.",
 		"max_tokens": `Did you mean "max_output"?`, "timeout": "Write timeouts { total = \"15m\" }.", "retries": "Write retry { attempts = 3 }.", "rules": "Write one block per rule: rule { match = \"…\" }.",

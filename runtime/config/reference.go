@@ -16,7 +16,7 @@ func WriteReference(w io.Writer) error {
 	var b bytes.Buffer
 	for _, d := range []*blockDoc{
 		l.variable.describe(), {name: "locals", doc: "Values with names: each attribute NAME is local.NAME. Locals of a tools directory are visible in it alone."},
-		l.tool.describe(), l.toolset.describe(), l.openai.describe(), l.script.describe(), l.model.describe(), l.agent.describe(), l.policy.describe(),
+		l.tool.describe(), l.toolset.describe(), l.openai.describe(), l.anthropic.describe(), l.script.describe(), l.model.describe(), l.agent.describe(), l.policy.describe(),
 		l.runtime.describe(), l.server.describe(),
 	} {
 		d.write(&b, "###")

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -346,7 +347,11 @@ func (s *Stream) finish(err error, failed bool) bool {
 	s.failed = failed
 	s.taken(0)
 	delete(h.streams, s.run)
-	s.topic.broken(err)
+	if errors.Is(err, store.ErrLost) {
+		h.notify(s.run) // another process goes on with the run, and those who follow it with that
+	} else {
+		s.topic.broken(err)
+	}
 	h.release(s.topic)
 	return true
 }

@@ -32,6 +32,7 @@ type topic struct {
 	log     []logged   // recent events, numbered without gaps
 	bytes   int        // of log
 	ended   bool       // a terminal event was announced
+	news    int        // how often another process said that it appended events
 	err     error      // why there is no stream any more, if it ended before its run
 	changed chan struct{}
 }
@@ -86,6 +87,32 @@ func (t *topic) announce(e run.Event, size int) {
 	t.wakeAll()
 }
 
+// Notify tells those who follow a run that another process has appended events to it; an
+// empty run: that any may have more.
+func (h *Hub) Notify(run string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if run != "" {
+		h.notify(run)
+		return
+	}
+	for id := range h.topics {
+		h.notify(id)
+	}
+}
+
+// notify needs hub.mu. What this process appends itself is announced to begin with.
+func (h *Hub) notify(run string) {
+	t, ok := h.topics[run]
+	if !ok || h.streams[run] != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.news++
+	t.wakeAll()
+}
+
 // broken tells subscribers that no more events come, and why; nil: they come again.
 func (t *topic) broken(err error) {
 	t.mu.Lock()
@@ -106,6 +133,7 @@ type view struct {
 	// be read from the store.
 	behind  int64
 	ended   bool
+	news    int
 	err     error
 	changed <-chan struct{}
 }
@@ -114,7 +142,7 @@ type view struct {
 func (t *topic) from(next int64) view {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := view{ended: t.ended, err: t.err, changed: t.changed}
+	v := view{ended: t.ended, news: t.news, err: t.err, changed: t.changed}
 	if len(t.log) == 0 {
 		return v
 	}
@@ -169,6 +197,7 @@ type subscription struct {
 	next  int64 // the number wanted
 	yield func(run.Event, error) bool
 	read  bool // the store has been read to its end once
+	news  int  // that the store was last asked about
 	gap   bool // deltas of the current message are missing
 	over  bool // the consumer stopped, or the terminal event was delivered
 }
@@ -203,7 +232,8 @@ func (s *subscription) live() error {
 			}
 		}
 		return nil
-	case !s.read:
+	case !s.read || v.news != s.news:
+		s.news = v.news
 		return s.catchUp(0)
 	case v.ended:
 		s.over = true

@@ -52,6 +52,7 @@ func (m *maker) model(mod *config.Model) *sheet {
 	given(s, "top_p", mod.TopP)
 	s.put("reasoning", mod.Reasoning)
 	given(s, "parallel_tool_calls", mod.ParallelCalls)
+	s.put("cache", mod.Cache)
 	s.put("extra", mod.Extra)
 	s.put("fallbacks", mod.Fallbacks)
 	if mod.Delay > 0 || s.written("delay") {

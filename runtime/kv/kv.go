@@ -1,7 +1,7 @@
 // Package kv is the seam to the keys and values that tools keep between calls.
 //
-// It is vocabulary and the contract of a store; the database is in store/sqlite, and who
-// may use which namespace is said by the grants of wasmtools.
+// It is vocabulary and the contract of a store; the databases are in the drivers of
+// store, and who may use which namespace is said by the grants of wasmtools.
 //
 // # Invariants
 //
@@ -100,4 +100,10 @@ func CheckValue(value []byte) error {
 		return fault.New(fault.TooLarge, "a value has at most %d bytes, and this one has %d", MaxValue, len(value))
 	}
 	return nil
+}
+
+// OverQuota is the error of a pair with which a space would hold more than its quota, in
+// bytes.
+func OverQuota(s Space, quota, would int64) error {
+	return fault.New(fault.TooLarge, "the namespace %q may hold %d bytes of keys and values, and would hold %d; delete something first", s.Namespace, quota, would)
 }

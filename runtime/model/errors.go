@@ -17,9 +17,9 @@ var (
 	ErrFirstToken = errors.New("no first token in time")
 	// ErrQuota: an Exhausted that waiting does not cure, for example an unpaid bill.
 	ErrQuota = errors.New("quota used up")
-	// ErrOverflow: an Invalid or TooLarge of a request that is longer than what the model
-	// reads.
-	ErrOverflow = errors.New("the request is larger than the model's context window")
+	// ErrOverflow: a TooLarge because the conversation is over what the model can read. A
+	// shorter one may succeed.
+	ErrOverflow = errors.New("over the model's context window")
 )
 
 // RetryAfterError is the cause of a failed call whose provider said when to come

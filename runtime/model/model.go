@@ -1,8 +1,8 @@
 // Package model is the seam to language models: one request, one streamed answer.
 //
-// Adapters (model/openai, model/script) speak one wire each. They do not run tools,
-// keep no history and know no agents; retries are in [Retrying], which wraps any of
-// them.
+// Adapters (model/openai, model/anthropic, model/script) speak one wire each, the first
+// two over model/wire. They do not run tools, keep no history and know no agents; retries
+// are in [Retrying], which wraps any of them.
 //
 // # Invariants
 //
@@ -10,6 +10,9 @@
 // counts. A transport that ends before the model said that it finished is an error.
 //
 // Text never becomes a call: a model that writes one into its text wrote text.
+//
+// What a provider wants back with its own answers (chat.Opaque) is sent to that provider
+// and model alone.
 //
 // # Errors
 //

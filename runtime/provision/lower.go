@@ -23,6 +23,10 @@ func (b *build) wire(a *config.Agent) (name string, rewrite func(chat.Definition
 	switch kind, _, _ := strings.Cut(m.Provider, "."); kind {
 	case "openai":
 		return kind, func(d chat.Definition) (chat.Definition, []string, error) { return lower.Definition(d, lower.OpenAI()) }
+	case "anthropic":
+		return kind, func(d chat.Definition) (chat.Definition, []string, error) {
+			return lower.Definition(d, lower.Anthropic())
+		}
 	}
 	return "", nil
 }

@@ -1,11 +1,13 @@
 package provision
 
 import (
+	"io"
 	"maps"
 	"slices"
 
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/anthropic"
 	"github.com/hermes-runtime/hermes/runtime/model/openai"
 	"github.com/hermes-runtime/hermes/runtime/model/script"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
@@ -63,21 +65,34 @@ func fallbacks(m *snapshot.Model, all map[string]*snapshot.Model) []*snapshot.Mo
 }
 
 func newClient(m *config.Model, p *config.Provider) (*client, func(), error) {
-	if p.Kind == "script" {
+	switch p.Kind {
+	case "script":
 		return &client{script.New(script.Options{Label: m.Label, Delay: m.Delay, Rules: scriptRules(m.Rules)})}, nil, nil
+	case "anthropic":
+		return closing(anthropic.New(anthropic.Options{
+			BaseURL: p.BaseURL, APIKey: p.APIKey, Headers: p.Headers, Model: m.Name,
+			MaxOutput: m.MaxOutput, Temperature: m.Temperature, TopP: m.TopP, Reasoning: m.Reasoning,
+			ParallelCalls: m.ParallelCalls, NoCache: m.Cache == "off", Extra: m.Extra,
+			Label: m.Label, Timeouts: model.Timeouts(m.Timeouts),
+		}))
 	}
-	o, err := openai.New(openai.Options{
+	return closing(openai.New(openai.Options{
 		BaseURL: p.BaseURL, APIKey: p.APIKey, Headers: p.Headers, Model: m.Name,
 		MaxOutput: m.MaxOutput, Temperature: m.Temperature, TopP: m.TopP, Reasoning: m.Reasoning,
 		ParallelCalls: m.ParallelCalls, Extra: m.Extra,
-		Label: m.Label, Timeouts: model.Timeouts{
-			Connect: m.Timeouts.Connect, FirstToken: m.Timeouts.FirstToken, Idle: m.Timeouts.Idle, Total: m.Timeouts.Total,
-		},
-	})
+		Label: m.Label, Timeouts: model.Timeouts(m.Timeouts),
+	}))
+}
+
+// closing is the client of a provider that is closed when nothing uses it any more.
+func closing[P interface {
+	model.Provider
+	io.Closer
+}](p P, err error) (*client, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &client{o}, func() { _ = o.Close() }, nil
+	return &client{p}, func() { _ = p.Close() }, nil
 }
 
 func scriptRules(rules []config.Rule) []script.Rule {

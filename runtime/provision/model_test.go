@@ -1,70 +1,91 @@
 package provision_test
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/modeltest"
 )
 
-// TestFallbacksAreInOrder: each model is followed by those it names, each of these by its
-// own, and no model is asked twice.
-func TestFallbacksAreInOrder(t *testing.T) {
+// TestAnthropic: what is declared of a model arrives at its provider.
+func TestAnthropic(t *testing.T) {
+	server := modeltest.NewServer(t, modeltest.Messages{Text: []string{"Noon."}}, modeltest.Messages{Text: []string{"Noon."}})
 	s := newSite(t)
-	s.write("agents/main.hcl", `
-provider "script" "offline" {
+	s.write("agents/models.hcl", strings.ReplaceAll(`
+provider "anthropic" "default" {
+  base_url = "URL"
+  headers  = { anthropic-beta = "b" }
 }
-model "a" {
-  provider  = "script.offline"
-  fallbacks = ["b", "c"]
+model "cached" {
+  provider       = "anthropic.default"
+  name           = "claude-sonnet-4-5"
+  context_window = 200000
+  max_output     = 4000
+  reasoning      = "low"
 }
-model "b" {
-  provider  = "script.offline"
-  fallbacks = ["d"]
+model "plain" {
+  provider            = "anthropic.default"
+  name                = "claude-sonnet-4-5"
+  context_window      = 200000
+  max_output          = 4000
+  cache               = "off"
+  temperature         = 0.5
+  parallel_tool_calls = false
+  extra               = { service_tier = "auto" }
 }
-model "c" {
-  provider  = "script.offline"
-  fallbacks = ["d", "e"]
-}
-model "d" {
-  provider = "script.offline"
-}
-model "e" {
-  provider = "script.offline"
-}
-agent "x" {
-  model        = "a"
-  instructions = "Be brief."
-  compaction {
-    model = "e"
-  }
-}
-agent "y" {
-  model        = "b"
-  instructions = "Be brief."
-}
-`)
-	snap, diags := s.build(true)
-	if snap == nil {
-		t.Fatal(diags)
-	}
-	defer snap.Close()
-	got := map[string][]string{}
-	for label, m := range snap.Models {
-		for _, next := range m.Fallbacks {
-			if next != snap.Models[next.Label] {
-				t.Errorf("the fallback %s of %s is another object than the model", next.Label, label)
-			}
-			got[label] = append(got[label], next.Label)
+`, "URL", server.URL))
+	snap := s.built()
+	for _, label := range []string{"cached", "plain"} {
+		resp, err := snap.Models[label].Provider.Stream(t.Context(), &model.Request{
+			Messages: []chat.Message{{Role: chat.User, Content: "hi"}}, Tools: modeltest.Definitions("a"),
+		}, func(model.Delta) error { return nil })
+		if err != nil || resp.Message.Content != "Noon." {
+			t.Fatalf("%s: %+v, error %v", label, resp, err)
 		}
 	}
-	want := map[string][]string{"a": {"b", "d", "c", "e"}, "b": {"d"}, "c": {"d", "e"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("fallbacks (-want +got):\n%s", diff)
+	wants := [][]string{
+		{`"cache_control"`, `"thinking":{"type":"enabled","budget_tokens":1024}`, `"max_tokens":4000`, `"model":"claude-sonnet-4-5"`},
+		{`"temperature":0.5`, `"disable_parallel_tool_use":true`, `"service_tier":"auto"`},
 	}
-	if x := snap.Agents["x"]; x.Summaries != snap.Models["e"] || len(x.Model.Fallbacks) != 4 {
-		t.Errorf("agent x has summaries of %+v and %d fallbacks", x.Summaries, len(x.Model.Fallbacks))
+	for i, r := range server.Requests() {
+		for _, want := range wants[i] {
+			if !bytes.Contains(r.Body, []byte(want)) {
+				t.Errorf("%s is missing in %s", want, r.Body)
+			}
+		}
+		if r.Header.Get("Anthropic-Beta") != "b" {
+			t.Errorf("headers %v", r.Header)
+		}
 	}
-	if y := snap.Agents["y"]; y.Summaries != nil {
-		t.Error("agent y has a model for summaries")
+	if plain := server.Requests()[1].Body; bytes.Contains(plain, []byte("cache_control")) || bytes.Contains(plain, []byte(`"thinking"`)) {
+		t.Errorf("asked for what is not declared: %s", plain)
+	}
+}
+
+// TestAnthropicSchemas: definitions are as this kind of provider takes them.
+func TestAnthropicSchemas(t *testing.T) {
+	var c counted
+	s := newSite(t, c.function())
+	s.write("tools.d/x.hcl", strings.NewReplacer("%", "x").Replace(countTool))
+	s.write("agents/more.hcl", `
+provider "anthropic" "default" {
+}
+model "n" {
+  provider       = "anthropic.default"
+  context_window = 200000
+}
+agent "b" {
+  model        = "n"
+  instructions = "Be brief."
+  toolsets     = ["*"]
+}
+`)
+	snap := s.built()
+	definitions := snap.Agents["b"].View.Definitions()
+	if len(definitions) != 1 || !bytes.Contains(definitions[0].JSON, []byte(`"properties":{}`)) {
+		t.Errorf("definitions %s", definitions)
 	}
 }

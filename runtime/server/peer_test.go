@@ -108,7 +108,8 @@ func TestSameAnswerBothWays(t *testing.T) {
 			w := newWorld(t)
 			w.models["a"] = tt.model
 			w.start()
-			const ask = `{"model":"a","max_tokens":9,` + clientTool + `,"messages":[{"role":"user","content":"x"}]`
+			// With a limit of the client's, an answer that reaches it is not continued.
+			const ask = `{"model":"a","max_tokens":100,` + clientTool + `,"messages":[{"role":"user","content":"x"}]`
 			c, r := w.chat(ask + `}`)
 			s, _ := w.stream(ask + `,"stream":true}`)
 			whole := c.Choices[0].Message

@@ -148,7 +148,7 @@ func newWorld(t *testing.T) *world {
 	w.srv = server.New(server.Options{Holder: w.holder, Log: log, Routes: slices.Concat(
 		openai.Routes(openai.Options{Holder: w.holder, Loop: w.loop, Hub: w.hub, Sessions: db, Log: log}),
 		api.Routes(api.Options{
-			Holder: w.holder, Loop: w.loop, Hub: w.hub, Store: db, Approvals: desk, Dispatch: dispatcher, Artifacts: results,
+			Holder: w.holder, Loop: w.loop, Hub: w.hub, Store: db, History: db, Approvals: desk, Dispatch: dispatcher, Artifacts: results,
 			Reloader: w.reload, Checks: w.checks, Log: log, Version: "test", Started: time.Now(),
 		}),
 		[]route.Route{{Method: http.MethodGet, Pattern: "/api/panic", Access: route.User, Handle: func(http.ResponseWriter, *http.Request) error { panic("at the disco") }}},

@@ -1,7 +1,7 @@
 // Package session is the stored conversation: its rows, and the seam to whatever
 // database keeps them.
 //
-// It does not run turns (agent) and does not know SQL (store/sqlite).
+// It does not run turns (agent) and does not know SQL (drivers of store).
 //
 // # Invariants
 //

@@ -11,7 +11,7 @@ import (
 
 // ErrLost is the error of whoever writes for a run that another process has taken over. What
 // it wanted to write is not in the store, and nothing that it does for the run counts.
-var ErrLost = fault.New(fault.Exists, "another process has taken this run over") //nolint:gochecknoglobals // a sentinel
+var ErrLost = fault.New(fault.Exists, "another process has taken this run over")
 
 // Lease says who may write for a run. Each takeover raises Epoch by one, so that a process
 // which stood still meanwhile is told ErrLost.

@@ -2,7 +2,9 @@
 // row besides sessions and the keys and values of tools (which have packages of their
 // own).
 //
-// Drivers (store/sqlite) implement all of them; storetest is their common suite.
+// Drivers (store/sqlite, store/postgres) implement all of them; storetest is their common
+// suite. What is the same for every database (which rows are refused, in which words, how
+// a message is encoded) is here too.
 //
 // # Invariants
 //

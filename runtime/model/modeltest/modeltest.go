@@ -4,8 +4,9 @@
 // [Run] holds a provider against what model.Provider promises. It says what is to be
 // answered as [Answer] values; how they reach the provider is the caller's: over the
 // wire of a [Server], or as rules. A Server gives Answers in the format of OpenAI's
-// chat completions, and [Recording] values byte for byte, for what no well-behaved
-// server sends.
+// chat completions, [Messages] in that of Anthropic, and [Recording] values byte for byte,
+// for what no well-behaved server sends; [RunRecordings] plays files of those, some of
+// which every wire has.
 //
 // It is for tests only.
 //
@@ -117,7 +118,8 @@ func (s suite) answers(t *testing.T) {
 		{"reasoning before a call", Answer{Reasoning: []string{"A tool."}, Calls: []chat.Call{clock}}},
 		{"cut by the limit", Answer{Text: []string{"It "}, Finish: model.Length}},
 		{"filtered", Answer{Text: []string{"I "}, Finish: model.ContentFilter}},
-		{"usage", Answer{Text: []string{"Hi"}, Usage: chat.Usage{Input: 120, Output: 30, CacheRead: 100, CacheWrite: 5, Reasoning: 7}}},
+		{"usage", Answer{Text: []string{"Hi"}, Usage: chat.Usage{Input: 120, Output: 30, CacheRead: 100, CacheWrite: 5}}},
+		{"usage of reasoning", Answer{Text: []string{"Hi"}, Usage: chat.Usage{Input: 120, Output: 30, Reasoning: 7}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +144,9 @@ func (a Answer) check(t *testing.T, resp *model.Response, deltas []model.Delta) 
 		Reasoning: strings.Join(a.Reasoning, ""), Calls: a.Calls,
 	}
 	checkIDs(t, resp.Message.Calls)
-	ignoreIDs := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".ID" }, cmp.Ignore())
+	ignoreIDs := cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".ID" || p.Last().String() == ".Opaque" // which is each wire's own
+	}, cmp.Ignore())
 	if diff := cmp.Diff(want, resp.Message, ignoreIDs); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}

@@ -164,11 +164,18 @@ func (s *stream) delta(delta map[string]any) {
 	s.send([]any{map[string]any{"index": 0, "delta": delta, "finish_reason": nil}}, nil)
 }
 
-func (s *stream) call(index int, c chat.Call) {
-	half := len(c.Arguments) / 2
-	for half > 0 && c.Arguments[half]&0xc0 == 0x80 {
-		half-- // not inside a character: JSON could not carry it
+// halfOf is where the middle of a text is, not inside of a character: JSON could not carry
+// that.
+func halfOf(text string) int {
+	half := len(text) / 2
+	for half > 0 && text[half]&0xc0 == 0x80 {
+		half--
 	}
+	return half
+}
+
+func (s *stream) call(index int, c chat.Call) {
+	half := halfOf(c.Arguments)
 	first := map[string]any{
 		"index": index, "id": c.ID, "type": "function",
 		"function": map[string]any{"name": c.Name, "arguments": c.Arguments[:half]},

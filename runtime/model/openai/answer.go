@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 // maxAnswerBytes bounds text, reasoning and calls of one answer together.
@@ -14,7 +15,9 @@ const maxAnswerBytes = 8 << 20
 
 // answer accumulates the chunks of one answer.
 type answer struct {
+	identity       string // of whoever can be sent its thoughts
 	text, thinking strings.Builder
+	thoughts       thoughts
 	calls          calls
 	size           int
 	finish         string // the last finish_reason; empty: none yet
@@ -23,8 +26,8 @@ type answer struct {
 	legacy         bool // function_call instead of tool_calls
 }
 
-func newAnswer(offered map[string]bool) *answer {
-	return &answer{calls: calls{offered: offered}}
+func newAnswer(offered map[string]bool, identity string) *answer {
+	return &answer{identity: identity, calls: calls{offered: offered}}
 }
 
 // piece is what one chunk added.
@@ -54,13 +57,13 @@ func (a *answer) add(raw []byte) (piece, error) {
 		if choice == nil {
 			continue
 		}
-		if i, given := position(choice.Index); given && i > 0 {
+		if i, given := wire.Position(choice.Index); given && i > 0 {
 			continue // another answer to the same request: we asked for one
 		}
 		a.choose(choice, &p)
 	}
 	if a.size > maxAnswerBytes {
-		return piece{}, tooLarge("the answer", maxAnswerBytes)
+		return piece{}, wire.TooLarge("the answer", maxAnswerBytes)
 	}
 	return p, a.calls.err()
 }
@@ -88,7 +91,7 @@ func (a *answer) take(d *delta, p *piece) {
 	a.thinking.WriteString(thinking)
 	p.Text += text
 	p.Reasoning += thinking
-	a.size += len(text) + len(thinking) + a.calls.add(d.ToolCalls)
+	a.size += len(text) + len(thinking) + a.calls.add(d.ToolCalls) + a.thoughts.add(d)
 	if len(d.FunctionCall) > 0 && string(d.FunctionCall) != "null" {
 		a.legacy = true
 	}
@@ -105,7 +108,7 @@ func (a *answer) response() (*model.Response, error) {
 	}
 	finish, known := finishOf(a.finish)
 	if !known {
-		return nil, fault.New(fault.Unavailable, "the provider broke the answer off (finish_reason %q)", shown(a.finish, nil))
+		return nil, fault.New(fault.Unavailable, "the provider broke the answer off (finish_reason %q)", wire.Shown(a.finish))
 	}
 	called := a.calls.done(finish == model.Length || finish == model.ContentFilter)
 	switch {
@@ -119,6 +122,7 @@ func (a *answer) response() (*model.Response, error) {
 	return &model.Response{
 		Message: chat.Message{
 			Role: chat.Assistant, Content: a.text.String(), Reasoning: a.thinking.String(), Calls: called,
+			Opaque: a.thoughts.opaque(a.identity),
 		},
 		Finish: finish,
 		Usage:  a.usage.counts(),

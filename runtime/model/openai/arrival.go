@@ -1,6 +1,10 @@
 package openai
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
+)
 
 // arrival is the arguments of a call as they arrive. It knows when they are a whole
 // JSON object, so that nothing of the call can follow; each byte is looked at once.
@@ -32,7 +36,7 @@ func (a *arrival) add(piece string) {
 		return
 	}
 	if closed := a.scan(piece); closed {
-		a.complete = isObject(strings.TrimSpace(a.text.String()))
+		a.complete = wire.IsObject(strings.TrimSpace(a.text.String()))
 		a.over = !a.complete
 	}
 }

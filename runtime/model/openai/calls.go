@@ -1,15 +1,12 @@
 package openai
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 const maxCalls = 512
@@ -78,7 +75,7 @@ func (c *calls) joinName(known, said string) string {
 
 // slot finds the call that d belongs to, or opens one; nil: there are too many.
 func (c *calls) slot(d *callDelta, touched []*slot) *slot {
-	index, numbered := position(d.Index)
+	index, numbered := wire.Position(d.Index)
 	if !numbered {
 		index = -1
 	}
@@ -162,33 +159,9 @@ func (c *calls) done(cut bool) []chat.Call {
 		}
 		last := i == len(c.slots)-1
 		out = append(out, chat.Call{
-			ID: unique(s.id, ids), Name: s.name, Arguments: arguments,
-			Malformed: cut && last || truncated(arguments),
+			ID: wire.Unique(s.id, ids), Name: s.name, Arguments: arguments,
+			Malformed: cut && last || wire.Truncated(arguments),
 		})
 	}
 	return out
-}
-
-// unique makes the second and later of equal ids different. Empty ones stay: the loop
-// replaces all of them.
-func unique(id string, seen map[string]int) string {
-	if id == "" {
-		return ""
-	}
-	seen[id]++
-	if seen[id] == 1 {
-		return id
-	}
-	return unique(id+"-"+strconv.Itoa(seen[id]), seen)
-}
-
-// truncated says whether text begins a JSON value and does not end it.
-func truncated(text string) bool {
-	dec := json.NewDecoder(strings.NewReader(text))
-	for {
-		var v json.RawMessage
-		if err := dec.Decode(&v); err != nil {
-			return errors.Is(err, io.ErrUnexpectedEOF)
-		}
-	}
 }

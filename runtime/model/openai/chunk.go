@@ -1,10 +1,11 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 // chunk is what we read of one event. Providers differ in what they leave out, send
@@ -16,25 +17,25 @@ type chunk struct {
 	Usage   *usage          `json:"usage"`
 
 	// Object "error" with the fields of an error beside it is vLLM's older form.
-	Object  lenient `json:"object"`
-	Message lenient `json:"message"`
-	Type    lenient `json:"type"`
-	Code    lenient `json:"code"`
+	Object  wire.Lenient `json:"object"`
+	Message wire.Lenient `json:"message"`
+	Type    wire.Lenient `json:"type"`
+	Code    wire.Lenient `json:"code"`
 }
 
 type choice struct {
 	Index   json.RawMessage `json:"index"`
 	Delta   *delta          `json:"delta"`
 	Message *delta          `json:"message"` // of an answer that is not streamed
-	Finish  lenient         `json:"finish_reason"`
+	Finish  wire.Lenient    `json:"finish_reason"`
 	Usage   *usage          `json:"usage"` // one provider puts it here
 }
 
 type delta struct {
 	Content          content         `json:"content"`
-	Refusal          lenient         `json:"refusal"`
-	ReasoningContent lenient         `json:"reasoning_content"`
-	Reasoning        lenient         `json:"reasoning"`
+	Refusal          wire.Lenient    `json:"refusal"`
+	ReasoningContent given           `json:"reasoning_content"`
+	Reasoning        wire.Lenient    `json:"reasoning"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 	ToolCalls        []*callDelta    `json:"tool_calls"`
 	FunctionCall     json.RawMessage `json:"function_call"` // the form before tool_calls
@@ -42,10 +43,10 @@ type delta struct {
 
 type callDelta struct {
 	Index    json.RawMessage `json:"index"`
-	ID       lenient         `json:"id"`
+	ID       wire.Lenient    `json:"id"`
 	Function struct {
-		Name      lenient   `json:"name"`
-		Arguments arguments `json:"arguments"`
+		Name      wire.Lenient `json:"name"`
+		Arguments arguments    `json:"arguments"`
 	} `json:"function"`
 }
 
@@ -53,7 +54,7 @@ type callDelta struct {
 // fields at once, so the first that has any counts.
 func (d *delta) reasoning() string {
 	for _, text := range []string{
-		string(d.ReasoningContent), string(d.Reasoning), detailsText(d.ReasoningDetails), d.Content.thinking,
+		d.ReasoningContent.text, string(d.Reasoning), detailsText(d.ReasoningDetails), d.Content.thinking,
 	} {
 		if text != "" {
 			return text
@@ -66,8 +67,8 @@ func (d *delta) reasoning() string {
 // for us.
 func detailsText(raw json.RawMessage) string {
 	var details []struct {
-		Text    lenient `json:"text"`
-		Summary lenient `json:"summary"`
+		Text    wire.Lenient `json:"text"`
+		Summary wire.Lenient `json:"summary"`
 	}
 	if len(raw) == 0 || json.Unmarshal(raw, &details) != nil {
 		return ""
@@ -79,16 +80,17 @@ func detailsText(raw json.RawMessage) string {
 	return out.String()
 }
 
-// lenient is a string that may be absent, null or a number; anything else is empty.
-type lenient string
+// given is a string that may be absent, and knows whether it is; of another type it is.
+type given struct {
+	text  string
+	given bool
+}
 
 // UnmarshalJSON implements json.Unmarshaler. It never fails.
-func (l *lenient) UnmarshalJSON(raw []byte) error {
-	switch text := ""; {
-	case json.Unmarshal(raw, &text) == nil:
-		*l = lenient(text)
-	case len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9'):
-		*l = lenient(raw)
+func (g *given) UnmarshalJSON(raw []byte) error {
+	var text *string
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		g.text, g.given = *text, true
 	}
 	return nil
 }
@@ -117,8 +119,8 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	}
 	c.text = ""
 	type part struct {
-		Text     lenient `json:"text"`
-		Thinking content `json:"thinking"`
+		Text     wire.Lenient `json:"text"`
+		Thinking content      `json:"thinking"`
 	}
 	var parts []part
 	if json.Unmarshal(raw, &parts) != nil {
@@ -135,37 +137,34 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// tokens is a count: any number, rounded down and not negative; anything else is 0.
-type tokens int
-
-// UnmarshalJSON implements json.Unmarshaler. It never fails.
-func (n *tokens) UnmarshalJSON(raw []byte) error {
-	f, err := strconv.ParseFloat(string(bytes.Trim(raw, `"`)), 64)
-	if err == nil && f > 0 && f < 1<<53 {
-		*n = tokens(f)
-	}
-	return nil
-}
-
 // usage is every dialect of token counts.
 type usage struct {
-	Prompt     tokens `json:"prompt_tokens"`
-	Completion tokens `json:"completion_tokens"`
-	Total      tokens `json:"total_tokens"`
+	Prompt     wire.Tokens `json:"prompt_tokens"`
+	Completion wire.Tokens `json:"completion_tokens"`
+	Total      wire.Tokens `json:"total_tokens"`
 	Details    struct {
-		Cached tokens `json:"cached_tokens"`
-		Write  tokens `json:"cache_write_tokens"`
+		Cached wire.Tokens `json:"cached_tokens"`
+		Write  wire.Tokens `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	OutputDetails struct {
-		Reasoning tokens `json:"reasoning_tokens"`
+		Reasoning wire.Tokens `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
-	CacheHit      tokens `json:"prompt_cache_hit_tokens"`
-	CacheRead     tokens `json:"cache_read_input_tokens"`
-	CacheCreation tokens `json:"cache_creation_input_tokens"`
+	CacheHit      wire.Tokens `json:"prompt_cache_hit_tokens"`
+	CacheRead     wire.Tokens `json:"cache_read_input_tokens"`
+	CacheCreation wire.Tokens `json:"cache_creation_input_tokens"`
 }
 
-// position is the value of an index field, if it has one.
-func position(raw json.RawMessage) (int, bool) {
-	n, err := strconv.Atoi(string(bytes.Trim(raw, `"`)))
-	return n, err == nil && n >= 0
+// reported gives the error that an event of the stream carries; nil: none.
+func (c *chunk) reported() error {
+	switch {
+	case wire.HasValue(c.Error), string(c.Error) == "{}" && len(c.Choices) == 0:
+		return wire.ParseError(c.Error)
+	case c.Object == "error", len(c.Choices) == 0 && c.Message != "" && c.Type+c.Code != "":
+		r := &wire.Report{Message: string(c.Message), Code: string(c.Type)}
+		if n, err := strconv.Atoi(string(c.Code)); err == nil {
+			r.Status = n
+		}
+		return r
+	}
+	return nil
 }

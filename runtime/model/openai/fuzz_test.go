@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 // addRecordings makes the recorded streams seeds, with every line ending.
@@ -37,7 +38,7 @@ func addRecordings(f *testing.F) {
 
 // Whatever a provider sends, what is given on has the one form that go-openai reads
 // right, and it does not depend on where the network cut the stream.
-func FuzzEvents(f *testing.F) {
+func FuzzLines(f *testing.F) {
 	addRecordings(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		whole := read(t, bytes.NewReader(body))
@@ -48,7 +49,7 @@ func FuzzEvents(f *testing.F) {
 		for line := range strings.Lines(string(whole)) {
 			payload, ok := strings.CutPrefix(line, "data: ")
 			payload, ended := strings.CutSuffix(payload, "\n")
-			if !ok || !ended || payload != done && payload[0] != '{' || strings.HasPrefix(payload, `{"error":`) {
+			if !ok || !ended || payload != wire.Done && payload[0] != '{' || strings.HasPrefix(payload, `{"error":`) {
 				t.Errorf("line %q", line)
 			}
 		}
@@ -57,7 +58,7 @@ func FuzzEvents(f *testing.F) {
 
 func read(t *testing.T, r io.Reader) []byte {
 	t.Helper()
-	out, err := io.ReadAll(newEvents(io.NopCloser(r)))
+	out, err := io.ReadAll(newLines(io.NopCloser(r)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,11 +69,11 @@ func read(t *testing.T, r io.Reader) []byte {
 func FuzzAnswer(f *testing.F) {
 	addRecordings(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		a := newAnswer(map[string]bool{"get_weather": true})
+		a := newAnswer(map[string]bool{"get_weather": true}, "openai/x")
 		var text, thinking strings.Builder
 		for line := range strings.Lines(string(read(t, bytes.NewReader(body)))) {
 			payload := strings.TrimSpace(strings.TrimPrefix(line, "data: "))
-			if payload == done {
+			if payload == wire.Done {
 				break
 			}
 			p, err := a.add([]byte(payload))
@@ -107,7 +108,7 @@ func checkResponse(t *testing.T, resp *model.Response) {
 			t.Errorf("the id %q is there twice", c.ID)
 		}
 		ids[c.ID] = true
-		if truncated(c.Arguments) && !c.Malformed {
+		if wire.Truncated(c.Arguments) && !c.Malformed {
 			t.Errorf("the cut arguments %q pass for whole", c.Arguments)
 		}
 	}
@@ -133,7 +134,7 @@ func FuzzArrival(f *testing.F) {
 			rest = rest[n:]
 		}
 		got := a.text.String()
-		if a.complete != isObject(strings.TrimSpace(got)) {
+		if a.complete != wire.IsObject(strings.TrimSpace(got)) {
 			t.Errorf("%q is complete: %v", got, a.complete)
 		}
 		trimmed := strings.TrimSpace(text)

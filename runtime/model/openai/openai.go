@@ -7,8 +7,8 @@
 //	model.Request --> messages (go-openai types) --> go-openai encodes
 //	     --> exchange: real URL, headers, model name, limits, tool definitions
 //	         spliced in as bytes, empty content, extra fields --> provider
-//	provider --> exchange: status and headers of an error --> fault
-//	         --> events: one clean line per event, bounded --> go-openai RecvRaw
+//	provider --> wire: status and headers of an error --> fault
+//	         --> lines: one clean line per event, bounded --> go-openai RecvRaw
 //	     --> chunk (lenient) --> answer (accumulates) --> deltas, model.Response
 //
 // It runs no tools, keeps no history, and repeats nothing (see [model.Retrying]).
@@ -18,11 +18,8 @@
 // An answer counts only if a finish_reason arrived; [DONE] alone, or the end of the
 // transport, is not one. After it nothing but usage is waited for, and not for long.
 //
-// Nothing of the configuration is in an error: not the URL, not a key, not an
-// address. What the provider says is shown bounded, on one line, with every secret
-// of the model's own configuration taken out.
-//
-// Everything a provider sends is bounded: header, event, stream, answer, calls.
+// Everything a provider sends is bounded, and nothing of the configuration is in an
+// error (see wire).
 //
 // # Concurrency
 //
@@ -46,14 +43,14 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
 	"github.com/hermes-runtime/hermes/runtime/model/lower"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 )
 
 // Provider is one model behind one base URL.
 type Provider struct {
-	label    string
 	settings *settings
+	endpoint *wire.Endpoint
 	timeouts model.Timeouts
-	client   *httpClient
 }
 
 var (
@@ -65,13 +62,11 @@ var (
 // New makes the provider of o. It dials nothing. Errors are Invalid and name the
 // attribute that is wrong.
 func New(o Options) (*Provider, error) {
-	s, err := o.settings()
+	s, endpoint, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{
-		label: s.label, settings: s, timeouts: o.Timeouts, client: newHTTPClient(o.Transport),
-	}, nil
+	return &Provider{settings: s, endpoint: endpoint, timeouts: o.Timeouts}, nil
 }
 
 // Lower implements [model.Lowerer].
@@ -81,9 +76,12 @@ func (p *Provider) Lower(d chat.Definition) (chat.Definition, []string, error) {
 
 // Close closes idle connections. Calls in flight go on.
 func (p *Provider) Close() error {
-	p.client.CloseIdleConnections()
+	p.endpoint.Close()
 	return nil
 }
+
+// identity names whose thoughts an answer holds.
+func (p *Provider) identity() string { return "openai/" + p.settings.model }
 
 // Stream implements [model.Provider].
 func (p *Provider) Stream(
@@ -92,71 +90,55 @@ func (p *Provider) Stream(
 	if ctx.Err() != nil {
 		return nil, model.Interrupted(ctx)
 	}
-	names := namingOf(req.Tools)
-	req, err := names.request(req)
+	names := wire.NamingOf(req.Tools)
+	req, err := names.Request(req)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "a tool has no name that can be sent")
 	}
-	messages, err := encodeMessages(req)
+	messages, err := encodeMessages(req, p.identity())
 	if err != nil {
 		return nil, err
 	}
-	watch := newWatch(ctx, p.timeouts)
-	defer watch.stop()
-	x := &exchange{provider: p, request: req, blanks: messages.blanks, watch: watch}
-	stream, err := x.open(watch.ctx, messages.list)
+	watch := wire.NewWatch(ctx, p.timeouts)
+	defer watch.Stop()
+	x := &exchange{provider: p, request: req, missing: messages.missing, watch: watch}
+	stream, err := x.open(watch.Context(), messages.list)
 	if err != nil {
-		return nil, p.failure(watch, err)
+		return nil, p.endpoint.Failure(watch, err)
 	}
-	answer := newAnswer(offered(req.Tools))
+	answer := newAnswer(offered(req.Tools), p.identity())
 	defer func() { x.close(stream, answer.finished()) }()
 	if err := p.receive(stream, answer, watch, emit); err != nil {
 		return nil, err
 	}
 	resp, err := answer.response()
 	if err != nil {
-		return nil, p.failure(watch, err)
+		return nil, p.endpoint.Failure(watch, err)
 	}
-	return names.response(resp), nil
+	return names.Response(resp), nil
 }
 
 // receive feeds the chunks to the answer and its pieces to emit, until the stream
 // ends. An error of emit is returned as it is.
 func (p *Provider) receive(
-	stream *goopenai.ChatCompletionStream, a *answer, watch *watch, emit func(model.Delta) error,
+	stream *goopenai.ChatCompletionStream, a *answer, watch *wire.Watch, emit func(model.Delta) error,
 ) error {
 	for {
 		raw, err := stream.RecvRaw()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && a.finished() && watch.parent.Err() == nil:
+		case err != nil && a.finished() && !watch.Abandoned():
 			return nil // only the usage is missing, if anything
 		case err != nil:
-			return p.failure(watch, err)
+			return p.endpoint.Failure(watch, err)
 		}
 		piece, err := a.add(raw)
 		if err != nil {
-			return p.failure(watch, err)
+			return p.endpoint.Failure(watch, err)
 		}
-		if err := pass(piece, a, watch, emit); err != nil {
+		if err := watch.Pass(piece.Delta, piece.progress, a.finished(), emit); err != nil {
 			return err
 		}
 	}
-}
-
-// pass gives one piece to emit. The clock of the provider stands still meanwhile: a
-// slow reader is not a stalled model.
-func pass(piece piece, a *answer, watch *watch, emit func(model.Delta) error) error {
-	if !piece.progress {
-		return nil
-	}
-	watch.pause()
-	if piece.Delta != (model.Delta{}) {
-		if err := emit(piece.Delta); err != nil {
-			return err
-		}
-	}
-	watch.progress(a.finished())
-	return nil
 }

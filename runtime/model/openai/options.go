@@ -1,17 +1,12 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/wire"
 	"github.com/hermes-runtime/hermes/runtime/secret"
 )
 
@@ -47,13 +42,9 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// settings are checked Options in the form the wire needs. What may hold a secret is
-// kept as one, so that a printed Provider shows nothing.
+// settings are checked Options in the form the wire needs.
 type settings struct {
-	label   string
-	url     secret.Value // of chat completions
-	headers map[string]secret.Value
-	model   string
+	model string
 	// limitField is the name of the output limit: max_completion_tokens or max_tokens.
 	limitField  string
 	maxOutput   int
@@ -61,67 +52,29 @@ type settings struct {
 	topP        *float64
 	reasoning   string
 	parallel    *bool
-	extra       map[string]secret.Value // encoded JSON
-	hide        []secret.Value          // never shown in an error
 }
 
-func (o Options) settings() (*settings, error) {
-	s := &settings{
-		label: o.Label, model: o.Model, maxOutput: o.MaxOutput, temperature: o.Temperature,
-		topP: o.TopP, reasoning: o.Reasoning, parallel: o.ParallelCalls,
-	}
-	if s.label == "" {
-		s.label = o.Model
+// check makes settings, and the endpoint that they are sent to, of options.
+func (o Options) check() (*settings, *wire.Endpoint, error) {
+	label := o.Label
+	if label == "" {
+		label = o.Model
 	}
 	if o.Model == "" {
-		return nil, fault.New(fault.Invalid, "model %q: name is empty", s.label)
+		return nil, nil, fault.New(fault.Invalid, "model %q: name is empty", label)
 	}
-	for _, step := range []func(Options) error{s.setURL, s.setHeaders, s.setExtra} {
-		if err := step(o); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(s.hide, func(a, b secret.Value) int { // a part of another after it
-		return len(b.Open()) - len(a.Open())
+	e, err := wire.NewEndpoint(wire.Target{
+		Label: label, BaseURL: o.BaseURL, Default: DefaultBaseURL, Path: "chat/completions",
+		APIKey: o.APIKey, KeyHeader: "Authorization", KeyPrefix: "Bearer ", Headers: o.Headers,
+		Extra: o.Extra, Reserved: []string{"messages", "tools"}, Transport: o.Transport,
 	})
-	return s, nil
-}
-
-func (s *settings) invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "model %q: %s", s.label, fmt.Sprintf(format, args...))
-}
-
-// setURL checks the base URL and completes it. Errors do not show it: it may have
-// been made of a secret.
-func (s *settings) setURL(o Options) error {
-	base := strings.TrimSpace(o.BaseURL)
-	if base == "" {
-		base = DefaultBaseURL
+	if err != nil {
+		return nil, nil, err
 	}
-	u, err := url.Parse(base)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return s.invalid("base_url is not an http or https URL, for example %q", DefaultBaseURL)
-	}
-	if u.Fragment != "" {
-		return s.invalid("base_url has a fragment (#…), which is never sent; remove it")
-	}
-	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions") {
-		u = u.JoinPath("chat/completions")
-	}
-	s.url = secret.New(u.String())
-	s.limitField = limitField(u.Hostname(), o.Model)
-	for _, part := range []string{base, u.String(), u.Host, (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()} {
-		s.hide = append(s.hide, secret.New(part))
-	}
-	if password, ok := u.User.Password(); ok {
-		s.hide = append(s.hide, secret.New(password))
-	}
-	for _, values := range u.Query() {
-		for _, v := range values {
-			s.hide = append(s.hide, secret.New(v))
-		}
-	}
-	return nil
+	return &settings{
+		model: o.Model, limitField: limitField(e.Host, o.Model), maxOutput: o.MaxOutput,
+		temperature: o.Temperature, topP: o.TopP, reasoning: o.Reasoning, parallel: o.ParallelCalls,
+	}, e, nil
 }
 
 // limitField chooses the name of the output limit. OpenAI itself, Azure, and models of
@@ -150,107 +103,4 @@ func isReasoning(name string) bool {
 
 func leadingDigits(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
-}
-
-func (s *settings) setHeaders(o Options) error {
-	s.headers = map[string]secret.Value{}
-	if !o.APIKey.Empty() {
-		if err := s.setHeader("Authorization", "api_key", secret.New("Bearer "+o.APIKey.Open())); err != nil {
-			return err
-		}
-		s.hide = append(s.hide, o.APIKey)
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
-		value, err := headerValue(o.Headers[name])
-		if err != nil {
-			return s.invalid("headers: %q is not a string", name)
-		}
-		if err := s.setHeader(name, fmt.Sprintf("headers: %q", name), value); err != nil {
-			return err
-		}
-		if _, hidden := o.Headers[name].(secret.Value); hidden {
-			s.hide = append(s.hide, value)
-		}
-	}
-	return nil
-}
-
-func (s *settings) setHeader(name, what string, value secret.Value) error {
-	switch canonical := http.CanonicalHeaderKey(name); {
-	case !isToken(name):
-		return s.invalid("%s is not the name of an HTTP header", what)
-	case slices.Contains([]string{"Content-Length", "Transfer-Encoding", "Connection", "Host", "Accept-Encoding"}, canonical):
-		return s.invalid("%s belongs to the transport and cannot be set", what)
-	case strings.ContainsFunc(value.Open(), func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return s.invalid("%s contains a line break or another control character; trim it, for example with trimspace()", what)
-	default:
-		s.headers[canonical] = value
-	}
-	return nil
-}
-
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
-	})
-}
-
-func headerValue(v any) (secret.Value, error) {
-	switch v := v.(type) {
-	case string:
-		return secret.New(v), nil
-	case secret.Value:
-		return v, nil
-	case json.Number, bool, int, int64, float64:
-		return secret.New(fmt.Sprint(v)), nil
-	}
-	return secret.Value{}, fault.New(fault.Invalid, "not a string")
-}
-
-func (s *settings) setExtra(o Options) error {
-	s.extra = map[string]secret.Value{}
-	for _, name := range slices.Sorted(maps.Keys(o.Extra)) {
-		if name == "messages" || name == "tools" {
-			return s.invalid("extra cannot set %q: it is made from the conversation", name)
-		}
-		encoded, err := encodeJSON(s.open(o.Extra[name]))
-		if err != nil {
-			return s.invalid("extra: %q has no JSON form", name)
-		}
-		s.extra[name] = secret.New(string(encoded))
-	}
-	return nil
-}
-
-// open replaces the secrets inside a plain value by their content, and remembers them
-// as never to be shown.
-func (s *settings) open(v any) any {
-	switch v := v.(type) {
-	case secret.Value:
-		s.hide = append(s.hide, v)
-		return v.Open()
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = s.open(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k := range v {
-			out[k] = s.open(v[k])
-		}
-		return out
-	}
-	return v
-}
-
-func encodeJSON(v any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }

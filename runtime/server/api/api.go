@@ -65,6 +65,7 @@ type Options struct {
 	Loop      *agent.Loop
 	Hub       *events.Hub
 	Store     store.Store
+	History   Generations // of this server's configuration
 	Approvals *approval.Desk
 	Dispatch  Dispatcher
 	Artifacts Artifacts

@@ -111,7 +111,7 @@ func (h *handler) listGenerations(w http.ResponseWriter, r *http.Request) error 
 	if err := q.Err(); err != nil {
 		return err
 	}
-	out, err := ListGenerations(r.Context(), h.Store, before, limit)
+	out, err := ListGenerations(r.Context(), h.History, before, limit)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (h *handler) getGeneration(w http.ResponseWriter, r *http.Request) error {
 	if err := q.Err(); err != nil {
 		return err
 	}
-	out, err := ShowGeneration(r.Context(), h.Store, n, since)
+	out, err := ShowGeneration(r.Context(), h.History, n, since)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,10 @@ var eventParams = []route.Param{
 func (h *handler) runRoutes() []route.Route {
 	return []route.Route{
 		{
+			Method: http.MethodGet, Pattern: "/api/runs", Access: route.User, Handle: h.listRuns,
+			Doc: route.Doc{Summary: "Lists runs, newest first.", Query: runParams, Answer: runList{}},
+		},
+		{
 			Method: http.MethodPost, Pattern: "/api/runs", Access: route.User, Handle: h.startRun,
 			Doc: route.Doc{Summary: "Runs one turn: streams its events if text/event-stream is accepted, else waits for its end.", Body: runBody{}, Answer: outcome{}, Stream: true},
 		},
@@ -43,7 +47,11 @@ func (h *handler) runRoutes() []route.Route {
 		},
 		{
 			Method: http.MethodPost, Pattern: "/api/runs/{id}/cancel", Access: route.User, Row: "id", Handle: h.cancelRun,
-			Doc: route.Doc{Summary: "Cancels a run and gives its row.", Body: cancelBody{}, Answer: store.Run{}},
+			Doc: route.Doc{Summary: "Cancels a run, wherever it runs: now, or after what is under way; and gives its row.", Body: cancelBody{}, Answer: store.Run{}},
+		},
+		{
+			Method: http.MethodPost, Pattern: "/api/runs/{id}/steer", Access: route.User, Row: "id", Handle: h.steerRun,
+			Doc: route.Doc{Summary: "Gives a run a message that its model reads at its next call.", Body: steerBody{}, Answer: store.Run{}},
 		},
 	}
 }
@@ -55,6 +63,38 @@ type runBody struct {
 	SessionID string `json:"session_id,omitempty"` // empty: a new session
 	// Background answers 202 at once.
 	Background bool `json:"background,omitempty"`
+	// IdempotencyKey makes a repeat of the request give the run of the first. The header
+	// Idempotency-Key says the same.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// OnBusy is what happens if a turn of the session is running: queue, reject, steer or
+	// interrupt; empty: what the agent says.
+	OnBusy string `json:"on_busy,omitempty"`
+}
+
+// maxKey bounds an idempotency key, in bytes.
+const maxKey = 200
+
+// check says what is wrong with the body.
+func (b *runBody) check(r *http.Request) error {
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if b.IdempotencyKey != "" && b.IdempotencyKey != key {
+			return route.Invalid("idempotency_key", "differs from the header Idempotency-Key: give one of them")
+		}
+		b.IdempotencyKey = key
+	}
+	switch {
+	case b.Agent == "":
+		return route.Invalid("agent", "required: name an agent, see /api/agents")
+	case strings.TrimSpace(b.Input) == "":
+		return route.Invalid("input", "required: what to say to the agent")
+	case len(b.IdempotencyKey) > maxKey:
+		return route.Invalid("idempotency_key", "has %d bytes; at most %d are allowed", len(b.IdempotencyKey), maxKey)
+	}
+	switch b.OnBusy {
+	case "", agent.BusyQueue, agent.BusyReject, agent.BusySteer, agent.BusyInterrupt:
+		return nil
+	}
+	return route.Invalid("on_busy", "is queue, reject, steer or interrupt, not %q", fault.Cut(b.OnBusy, 40))
 }
 
 // outcome is a run with, once it has ended, what came of it.
@@ -76,26 +116,28 @@ func (h *handler) startRun(w http.ResponseWriter, r *http.Request) error {
 	if err := route.Decode(w, r, &body, true); err != nil {
 		return err
 	}
-	switch {
-	case body.Agent == "":
-		return route.Invalid("agent", "required: name an agent, see /api/agents")
-	case strings.TrimSpace(body.Input) == "":
-		return route.Invalid("input", "required: what to say to the agent")
+	if err := body.check(r); err != nil {
+		return err
 	}
 	running, err := h.Loop.Start(r.Context(), agent.Turn{
 		Agent: body.Agent, Principal: principal.From(r.Context()), Session: body.SessionID,
-		Input: []chat.Message{{Role: chat.User, Content: body.Input}},
+		Input: []chat.Message{{Role: chat.User, Content: body.Input}}, IdempotencyKey: body.IdempotencyKey, OnBusy: body.OnBusy,
 	})
 	if err != nil {
 		return err
 	}
+	w.Header().Set("Hermes-Run", running.ID)
 	w.Header().Set("Hermes-Session", running.Session)
 	w.Header().Set("Hermes-Generation", strconv.FormatInt(running.Generation, 10))
 	switch {
 	case acceptsEvents(r):
 		return h.follow(w, r, running.ID, 0, leaving(running))
 	case body.Background:
-		return route.WriteJSON(w, http.StatusAccepted, outcomeOf(running, agent.Outcome{Status: run.Running}))
+		row, err := h.Store.Run(r.Context(), session.Scope{All: true}, running.ID)
+		if err != nil {
+			return err
+		}
+		return route.WriteJSON(w, http.StatusAccepted, outcomeOf(running, agent.Outcome{Status: run.Status(row.Status)}))
 	}
 	out, err := running.Wait(r.Context())
 	if err != nil {
@@ -124,13 +166,47 @@ func outcomeOf(r *agent.Running, o agent.Outcome) outcome {
 		Run: r.ID, Session: r.Session, Agent: r.Agent, Generation: r.Generation, Status: o.Status,
 		Text: o.Message.Content, Finish: o.Finish, Iterations: o.Iterations,
 	}
-	if o.Status != run.Running {
+	if o.Status.Ended() {
 		out.Usage = &o.Usage
 	}
 	if o.Err != nil {
 		out.Error = &fault.Body{Kind: o.Err.Kind.String(), Message: o.Err.Message}
 	}
 	return out
+}
+
+//nolint:gochecknoglobals // immutable
+var runParams = []route.Param{
+	{Name: "session", Type: "string", Doc: "Only those of the session."},
+	{Name: "agent", Type: "string", Doc: "Only those of the agent."},
+	{Name: "status", Type: "string", Doc: "Only those in the state: queued, running, completed, failed or canceled."},
+	{Name: "before", Type: "string", Doc: "Only those older than this run."},
+	{Name: "limit", Type: "integer", Doc: "At most so many, 50 if left out, and never more than 500."},
+}
+
+// runList is the answer of GET /api/runs.
+type runList struct {
+	Runs []store.Run `json:"runs"`
+}
+
+func (h *handler) listRuns(w http.ResponseWriter, r *http.Request) error {
+	q := route.QueryOf(r, runParams)
+	list := store.RunList{
+		Session: q.String("session"), Agent: q.String("agent"), Status: q.String("status"), Before: q.String("before"), Limit: int(q.Int("limit", 50)),
+	}
+	if err := q.Err(); err != nil {
+		return err
+	}
+	switch status := run.Status(list.Status); {
+	case status == "", status == run.Queued, status == run.Running, status.Ended():
+	default:
+		return route.Invalid("status", "is queued, running, completed, failed or canceled, not %q", fault.Cut(list.Status, 40))
+	}
+	rows, err := h.Store.ListRuns(r.Context(), scopeOf(r), list)
+	if err != nil {
+		return err
+	}
+	return route.WriteJSON(w, http.StatusOK, runList{append([]store.Run{}, rows...)})
 }
 
 func (h *handler) getRun(w http.ResponseWriter, r *http.Request) error {
@@ -205,7 +281,30 @@ func (h *handler) send(ctx context.Context, out *route.Stream, scope session.Sco
 
 // cancelBody is the body of POST /api/runs/{id}/cancel.
 type cancelBody struct {
-	Mode string `json:"mode,omitempty"` // now, the default
+	// Mode is now, the default: whatever is under way is canceled; after_model: the model may
+	// end its answer, whose calls are not run; or after_tools: its calls may end too.
+	Mode string `json:"mode,omitempty"`
+}
+
+// steerBody is the body of POST /api/runs/{id}/steer.
+type steerBody struct {
+	Text string `json:"text"`
+}
+
+func (h *handler) steerRun(w http.ResponseWriter, r *http.Request) error {
+	var body steerBody
+	if err := route.Decode(w, r, &body, true); err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	row, err := h.Store.Run(r.Context(), scopeOf(r), id)
+	if err != nil {
+		return err
+	}
+	if err := h.Loop.Steer(r.Context(), id, body.Text); err != nil {
+		return err
+	}
+	return route.WriteJSON(w, http.StatusAccepted, row)
 }
 
 func (h *handler) cancelRun(w http.ResponseWriter, r *http.Request) error {
@@ -213,23 +312,30 @@ func (h *handler) cancelRun(w http.ResponseWriter, r *http.Request) error {
 	if err := route.DecodeOptional(w, r, &body); err != nil {
 		return err
 	}
-	if body.Mode != "" && body.Mode != "now" {
-		return route.Invalid("mode", "%q is not supported yet: only now is", fault.Cut(body.Mode, 40))
-	}
 	ctx, id := r.Context(), r.PathValue("id")
 	row, err := h.Store.Run(ctx, scopeOf(r), id)
 	if err != nil {
 		return err
 	}
-	running, ok := h.Loop.Active(id)
-	if !ok {
-		return route.WriteJSON(w, http.StatusOK, row)
-	}
-	running.Cancel(fault.New(fault.Canceled, "canceled by %s", principal.From(ctx).Name))
-	wait, cancel := context.WithTimeout(ctx, cancelWait)
-	defer cancel()
-	if _, err := running.Wait(wait); err != nil && ctx.Err() != nil {
+	err = h.Loop.Cancel(ctx, id, body.Mode, "canceled by "+principal.From(ctx).Name)
+	switch {
+	case fault.KindOf(err) == fault.Exists:
+		return route.WriteJSON(w, http.StatusOK, row) // it has ended
+	case err != nil:
 		return err
+	case body.Mode == "" || body.Mode == agent.CancelNow:
+		h.awaitEnd(ctx, id)
 	}
 	return h.getRun(w, r)
+}
+
+// awaitEnd waits a while for the end of a run.
+func (h *handler) awaitEnd(ctx context.Context, id string) {
+	wait, cancel := context.WithTimeout(ctx, cancelWait)
+	defer cancel()
+	running, err := h.Loop.Attach(wait, session.Scope{All: true}, id)
+	if err != nil {
+		return // its row says what there is to say
+	}
+	_, _ = running.Wait(wait)
 }

@@ -64,7 +64,7 @@ func (h *handler) whyLost(ctx context.Context, e registry.Explanation) ([]regist
 		return nil, nil
 	}
 	for before := int64(0); ; {
-		page, err := h.Store.ListGenerations(ctx, before, historyPage)
+		page, err := h.History.ListGenerations(ctx, before, historyPage)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,6 +115,7 @@ func testFidelity(_ *testing.T, f *fixture) {
 		}},
 		{Role: chat.Tool, CallID: "c1", Content: `{"error":"<&>"}`, Failed: true, Untrusted: true, Name: "look"},
 		{Role: chat.Tool, CallID: "c2"},
+		{Role: chat.Assistant, Content: "yes", Opaque: chat.NewOpaque("anthropic/m", json.RawMessage(`[{"z":"ü","a":9007199254740993},1]`))},
 		{Role: chat.Assistant, Content: "line\r\n\ttab 👩‍👩‍👧 \u2028 «quoted»"},
 		{Role: chat.User, Content: strings.Repeat("long ", 1<<17)},
 	}

@@ -7,7 +7,6 @@ import (
 
 	"database/sql"
 
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
@@ -28,14 +27,10 @@ func scanApproval(scan func(...any) error) (store.Approval, error) {
 	return a, nil
 }
 
-func noApproval(id string) error {
-	return fault.New(fault.NotFound, "no approval %q", fault.Cut(id, 64))
-}
-
 // PutApproval implements store.Approvals.
 func (d *DB) PutApproval(ctx context.Context, a store.Approval) (out store.Approval, err error) {
-	if a.ID == "" || a.Owner == "" || a.Call == "" || a.Key == "" || a.Tool == "" {
-		return store.Approval{}, fault.New(fault.Invalid, "an approval needs an id, an owner, a call, a key and a tool")
+	if err := store.CheckApproval(a); err != nil {
+		return store.Approval{}, err
 	}
 	a.Status, a.Scope, a.By, a.Decided = store.ApprovalPending, "", "", time.Time{}
 	if a.Created.IsZero() {
@@ -55,7 +50,7 @@ func (d *DB) PutApproval(ctx context.Context, a store.Approval) (out store.Appro
 			return err
 		}
 		if pending >= store.MaxPending {
-			return fault.New(fault.Exhausted, "%d approvals are pending already, and there may be no more: answer some of them", pending)
+			return store.TooManyPending(pending)
 		}
 		if _, err := t.exec(`INSERT INTO approvals (`+approvalColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			a.ID, a.Owner, a.Session, a.Run, a.Call, a.Key, a.Agent, a.Tool, string(a.Arguments), string(a.Policies), a.Generation,
@@ -76,10 +71,8 @@ func (t *tx) approvalWhere(where string, args ...any) (store.Approval, error) {
 
 // DecideApproval implements store.Approvals.
 func (d *DB) DecideApproval(ctx context.Context, scope session.Scope, a store.Approval, grants ...store.Grant) (out store.Approval, err error) {
-	switch a.Status {
-	case store.ApprovalApproved, store.ApprovalDenied, store.ApprovalExpired, store.ApprovalCanceled:
-	default:
-		return store.Approval{}, fault.New(fault.Invalid, "%q is no final state of an approval", a.Status)
+	if err := store.CheckDecision(a); err != nil {
+		return store.Approval{}, err
 	}
 	if a.Decided.IsZero() {
 		a.Decided = time.Now()
@@ -92,22 +85,15 @@ func (d *DB) DecideApproval(ctx context.Context, scope session.Scope, a store.Ap
 			return err
 		}
 		if out, err = t.approvalWhere(`id = ? AND (? OR owner = ?)`, a.ID, scope.All, scope.Owner); err != nil {
-			return orElse(err, noApproval(a.ID))
+			return orElse(err, store.NoApproval(a.ID))
 		}
 		if n == 0 {
-			ended = fault.New(fault.Exists, "the approval was %s already, by %s", out.Status, byWhom(out))
+			ended = store.Decided(out)
 			return nil
 		}
 		return t.grant(grants)
 	})
 	return out, errors.Join(err, ended)
-}
-
-func byWhom(a store.Approval) string {
-	if a.By == "" {
-		return "nobody"
-	}
-	return a.By
 }
 
 func (t *tx) grant(grants []store.Grant) error {
@@ -128,7 +114,7 @@ func (d *DB) Approval(ctx context.Context, scope session.Scope, id string) (stor
 	a, err := scanApproval(func(dest ...any) error {
 		return d.scan(ctx, `SELECT `+approvalColumns+` FROM approvals WHERE id = ? AND (? OR owner = ?)`, []any{id, scope.All, scope.Owner}, dest...)
 	})
-	return a, orElse(err, noApproval(id))
+	return a, orElse(err, store.NoApproval(id))
 }
 
 // ListApprovals implements store.Approvals.
@@ -140,7 +126,7 @@ func (d *DB) ListApprovals(ctx context.Context, scope session.Scope, l store.App
 	}
 	rows, err := d.query(ctx, `SELECT `+approvalColumns+` FROM approvals
 		WHERE (? OR owner = ?) AND (? = '' OR status = ?) AND (? = '' OR run = ?) AND (? = '' OR num < (SELECT num FROM approvals WHERE id = ?)) ORDER BY num DESC LIMIT ?`,
-		scope.All, scope.Owner, l.Status, l.Status, l.Run, l.Run, l.Before, l.Before, pageOf(l.Limit))
+		scope.All, scope.Owner, l.Status, l.Status, l.Run, l.Run, l.Before, l.Before, store.Page(l.Limit))
 	if err != nil {
 		return nil, explain(err)
 	}

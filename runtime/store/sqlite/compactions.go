@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 var _ session.Compactions = (*DB)(nil)
@@ -27,7 +28,7 @@ func (d *DB) PutCompaction(ctx context.Context, c session.Compaction) error {
 		}
 		_, err = t.exec(`INSERT INTO compactions (session, first, last, text, run, step, nth, poor, owner, created)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, run, step) DO NOTHING`,
-			s.num, c.First, c.Last, clean(c.Text), c.Run, c.Step, c.Nth, c.Poor, s.owner, stamp(time.Now()))
+			s.num, c.First, c.Last, store.Clean(c.Text), c.Run, c.Step, c.Nth, c.Poor, s.owner, stamp(time.Now()))
 		return err
 	})
 }

@@ -35,5 +35,5 @@ func (d *DB) Events(ctx context.Context, scope session.Scope, run string, after 
 func (d *DB) LastEvent(ctx context.Context, run string) (int64, error) {
 	var last int64
 	err := d.scan(ctx, `SELECT last_event FROM runs WHERE id = ?`, []any{run}, &last)
-	return last, orElse(err, noRun(run))
+	return last, orElse(err, store.NoRun(run))
 }

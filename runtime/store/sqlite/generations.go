@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -24,7 +23,7 @@ type limits struct {
 
 // PrepareGeneration implements store.GenerationWriter.
 func (d *DB) PrepareGeneration(ctx context.Context, c store.GenerationChange) error {
-	if err := checkChange(c); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	if c.Prepared.IsZero() {
@@ -50,16 +49,10 @@ func (t *tx) mayPrepare(g store.Generation) error {
 	}
 	var last, highest int64
 	err = t.scan(`SELECT (SELECT coalesce(max(number), 0) FROM generations), highest FROM history`, nil, &last, &highest)
-	again := pending.Number == g.Number && pending.Parent == g.Parent && pending.Inputs == g.Inputs
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case g.Number <= highest && !again:
-		return fault.New(fault.Exists, "generation %d: numbers up to %d are used, and none is used twice", g.Number, highest)
-	case g.Parent != last:
-		return fault.New(fault.Invalid, "generation %d was made from generation %d, but the last one recorded is %d", g.Number, g.Parent, last)
 	}
-	return nil
+	return store.CheckPrepare(g, pending, last, highest)
 }
 
 // pendingGeneration is the prepared one, or zero.
@@ -74,7 +67,7 @@ func (t *tx) pendingGeneration() (store.Generation, error) {
 }
 
 func (t *tx) addGeneration(c store.GenerationChange) error {
-	size, err := t.addBody(c.Owner, digestOf(c.Meta), c.Meta)
+	size, err := t.addBody(c.Owner, store.Digest(c.Meta), c.Meta)
 	if err != nil {
 		return err
 	}
@@ -94,7 +87,7 @@ func (t *tx) addGeneration(c store.GenerationChange) error {
 	}
 	size += rowBytes + len(c.Diff)
 	_, err = t.exec(`INSERT INTO generations (number, parent, owner, cause, prepared, live, bytes, inputs, diff, meta) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?)`,
-		c.Number, c.Parent, c.Owner, c.Trigger, stamp(c.Prepared), size, c.Inputs, text(c.Diff), digestOf(c.Meta))
+		c.Number, c.Parent, c.Owner, c.Trigger, stamp(c.Prepared), size, c.Inputs, text(c.Diff), store.Digest(c.Meta))
 	if err != nil {
 		return err
 	}
@@ -109,7 +102,7 @@ func (t *tx) changeInput(g store.Generation, in store.GenerationInput) (size int
 	case err != nil:
 		return 0, err
 	case in.Removed && ended == 0:
-		return 0, fault.New(fault.Invalid, "generation %d removes the input %q, which generation %d does not have", g.Number, in.Path, g.Parent)
+		return 0, store.RemovesNothing(g, "input", in.Path)
 	case in.Removed:
 		return 0, nil
 	}
@@ -130,11 +123,11 @@ func (t *tx) changeObject(g store.Generation, o store.GenerationObject) (size in
 	case err != nil:
 		return 0, err
 	case o.Removed && ended == 0:
-		return 0, fault.New(fault.Invalid, "generation %d removes the object %q, which generation %d does not have", g.Number, o.ID, g.Parent)
+		return 0, store.RemovesNothing(g, "object", o.ID)
 	case o.Removed:
 		return 0, nil
 	}
-	body, packed := t.w.packer.pack(o.Body)
+	body, packed := t.w.packer.Pack(o.Body)
 	_, err = t.exec(`INSERT INTO generation_objects (id, from_gen, owner, digest, packed, body) VALUES (?, ?, ?, ?, ?, ?)`,
 		o.ID, g.Number, g.Owner, o.Digest, packed, body)
 	return len(body) + rowBytes, err
@@ -146,29 +139,20 @@ func (t *tx) addBody(owner, digest string, text []byte) (size int, err error) {
 	if digest == "" {
 		return 0, nil
 	}
-	if text == nil && digest == digestOf([]byte{}) {
+	if text == nil && digest == store.Digest([]byte{}) {
 		text = []byte{}
 	}
 	if text == nil {
 		var one int
 		err := t.scan(`SELECT 1 FROM generation_bodies WHERE digest = ?`, []any{digest}, &one)
-		return 0, orElse(err, fault.New(fault.Invalid, "the text %s is neither given nor kept", digest))
+		return 0, orElse(err, store.NoBody(digest))
 	}
-	body, packed := t.w.packer.pack(text)
+	body, packed := t.w.packer.Pack(text)
 	// One that is kept and differs was damaged: this heals it.
 	added, err := t.exec(`INSERT INTO generation_bodies (digest, owner, packed, body) VALUES (?, ?, ?, ?)
 		ON CONFLICT (digest) DO UPDATE SET packed = excluded.packed, body = excluded.body
 		WHERE body != excluded.body OR packed != excluded.packed`, digest, owner, packed, body)
 	return int(added) * len(body), err
-}
-
-// digestOf is the hex sha256 of a text; of nil, nothing.
-func digestOf(b []byte) string {
-	if b == nil {
-		return ""
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // ConfirmGeneration implements store.GenerationWriter.
@@ -185,7 +169,7 @@ func (d *DB) ConfirmGeneration(ctx context.Context, number int64, at time.Time) 
 			return t.prune(d.kept)
 		}
 		var one int
-		return orElse(t.scan(`SELECT 1 FROM generations WHERE number = ?`, []any{number}, &one), noGeneration(number))
+		return orElse(t.scan(`SELECT 1 FROM generations WHERE number = ?`, []any{number}, &one), store.NoGeneration(number))
 	})
 }
 

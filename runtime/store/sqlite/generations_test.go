@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/pack"
 	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
@@ -32,17 +33,17 @@ func TestRandomGenerations(t *testing.T) {
 // change is generation n of a life, replacing parent: all of its inputs and objects have
 // the value, and those in without are removed.
 func change(n, parent int64, value string, without ...string) store.GenerationChange {
-	large := strings.Repeat(value, packedSize)
+	large := strings.Repeat(value, pack.Size)
 	c := store.GenerationChange{Generation: store.Generation{
 		Number: n, Parent: parent, Trigger: "file", Owner: "ann", Prepared: timeOf(n), Inputs: value,
 		Diff: []byte(`{}`), Meta: fmt.Appendf(nil, "%q", large),
 	}}
 	for path, text := range map[string]string{"small.hcl": value, "large.hcl": large} {
 		c.Changed = append(c.Changed, store.GenerationInput{
-			Path: path, Digest: digestOf([]byte(text)), Size: int64(len(text)), Body: []byte(text),
+			Path: path, Digest: store.Digest([]byte(text)), Size: int64(len(text)), Body: []byte(text),
 		})
 	}
-	c.Changed = append(c.Changed, store.GenerationInput{Path: "m.wasm", Digest: digestOf([]byte(value)), Module: true})
+	c.Changed = append(c.Changed, store.GenerationInput{Path: "m.wasm", Digest: store.Digest([]byte(value)), Module: true})
 	c.Objects = []store.GenerationObject{{ID: "tool.t", Digest: value, Body: fmt.Appendf(nil, "%q", value)}}
 	for _, name := range without {
 		c.Changed = append(c.Changed, store.GenerationInput{Path: name, Removed: true})
@@ -92,7 +93,7 @@ func historyLife() []operation {
 			return want(len(list), 2, err)
 		}},
 		{"body", func(c context.Context, d *DB) error {
-			body, err := d.GenerationBody(c, digestOf([]byte("3")))
+			body, err := d.GenerationBody(c, store.Digest([]byte("3")))
 			return want(len(body), 1, err)
 		}},
 		prepare("last prepared", change(7, 4, "7", "x")),
@@ -150,10 +151,10 @@ func wide(n int) store.GenerationChange {
 	for i := range n {
 		text := fmt.Appendf(nil, "tool \"t%04d\" { %s }", i, strings.Repeat("x", 500))
 		c.Changed = append(c.Changed, store.GenerationInput{
-			Path: fmt.Sprintf("tools.d/t%04d.hcl", i), Digest: digestOf(text), Size: int64(len(text)), Body: text,
+			Path: fmt.Sprintf("tools.d/t%04d.hcl", i), Digest: store.Digest(text), Size: int64(len(text)), Body: text,
 		})
 		c.Objects = append(c.Objects, store.GenerationObject{
-			ID: fmt.Sprintf("tool.t%04d", i), Digest: digestOf(text), Body: fmt.Appendf(nil, `{"id":"tool.t%04d"}`, i),
+			ID: fmt.Sprintf("tool.t%04d", i), Digest: store.Digest(text), Body: fmt.Appendf(nil, `{"id":"tool.t%04d"}`, i),
 		})
 	}
 	return c
@@ -174,8 +175,8 @@ func oneChange(n int64, i int) store.GenerationChange {
 	text := fmt.Appendf(nil, "changed in %d", n)
 	return store.GenerationChange{
 		Generation: store.Generation{Number: n, Parent: n - 1, Owner: "ann", Inputs: fmt.Sprint(n), Diff: []byte(`{"changes":[]}`), Meta: []byte(`{}`)},
-		Changed:    []store.GenerationInput{{Path: fmt.Sprintf("tools.d/t%04d.hcl", i), Digest: digestOf(text), Size: int64(len(text)), Body: text}},
-		Objects:    []store.GenerationObject{{ID: fmt.Sprintf("tool.t%04d", i), Digest: digestOf(text), Body: []byte(`{}`)}},
+		Changed:    []store.GenerationInput{{Path: fmt.Sprintf("tools.d/t%04d.hcl", i), Digest: store.Digest(text), Size: int64(len(text)), Body: text}},
+		Objects:    []store.GenerationObject{{ID: fmt.Sprintf("tool.t%04d", i), Digest: store.Digest(text), Body: []byte(`{}`)}},
 	}
 }
 
@@ -238,7 +239,7 @@ func TestDamagedHistory(t *testing.T) {
 			d := reopen(t, path, Options{})
 			recordText(t, d, 1, text)
 			tamper(t, path, statement, "UPDATE generation_objects SET body = x'7b'")
-			_, err := d.GenerationBody(t.Context(), digestOf(text))
+			_, err := d.GenerationBody(t.Context(), store.Digest(text))
 			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "damaged") {
 				t.Errorf("%s: body: %v", name, err)
 			}
@@ -252,7 +253,7 @@ func TestDamagedHistory(t *testing.T) {
 				}
 			}
 			recordText(t, d, 2, text)
-			if got, err := d.GenerationBody(t.Context(), digestOf(text)); err != nil || !bytes.Equal(got, text) {
+			if got, err := d.GenerationBody(t.Context(), store.Digest(text)); err != nil || !bytes.Equal(got, text) {
 				t.Errorf("%s: after it was written again: %d bytes, %v", name, len(got), err)
 			}
 		}

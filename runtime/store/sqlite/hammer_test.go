@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/pack"
 	"github.com/hermes-runtime/hermes/runtime/store/storetest"
 )
 
@@ -243,7 +244,7 @@ func hammerSet(t *testing.T, d *DB, n int64) {
 	switch {
 	case err != nil && !repeated(err):
 		t.Error(err)
-	case err == nil && (len(inputs) != 3 || inputs[1].Digest != digestOf([]byte(value))):
+	case err == nil && (len(inputs) != 3 || inputs[1].Digest != store.Digest([]byte(value))):
 		t.Errorf("%d inputs of generation %d", len(inputs), n)
 	}
 	objects, err := d.GenerationObjects(t.Context(), n)
@@ -254,7 +255,7 @@ func hammerSet(t *testing.T, d *DB, n int64) {
 		t.Errorf("%d objects of generation %d", len(objects), n)
 	}
 	g, err := d.Generation(t.Context(), n)
-	if err != nil && !repeated(err) || err == nil && (g.Inputs != value || len(g.Meta) < packedSize) {
+	if err != nil && !repeated(err) || err == nil && (g.Inputs != value || len(g.Meta) < pack.Size) {
 		t.Errorf("generation %d: %+v, %v", n, g, err)
 	}
 }

@@ -2,14 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/store"
+	"github.com/hermes-runtime/hermes/runtime/store/pack"
 )
 
 const generationColumns = `number, parent, generations.owner, cause, prepared, live, inputs, diff`
@@ -24,10 +23,6 @@ func scanGeneration(scan func(...any) error, more ...any) (g store.Generation, e
 	}
 	g.Prepared, g.Live, g.Diff = timeOf(prepared), timeOf(live), raw(diff)
 	return g, nil
-}
-
-func noGeneration(number int64) error {
-	return fault.New(fault.NotFound, "no generation %d in the history, which keeps at most the last %d that were live", number, store.KeptGenerations)
 }
 
 // LastGeneration implements store.Generations.
@@ -46,7 +41,7 @@ func (r *reads) PendingGeneration(ctx context.Context) (store.Generation, error)
 
 // Generation implements store.Generations.
 func (r *reads) Generation(ctx context.Context, number int64) (store.Generation, error) {
-	return r.generation(ctx, noGeneration(number), `number = ?`, number)
+	return r.generation(ctx, store.NoGeneration(number), `number = ?`, number)
 }
 
 // generation reads the one row that where finds, with its meta: in one statement, since
@@ -63,7 +58,7 @@ func (r *reads) generation(ctx context.Context, absent error, where string, args
 		return store.Generation{}, orElse(err, absent)
 	}
 	if meta != "" {
-		g.Meta, err = verified(meta, body, packed.Bool)
+		g.Meta, err = store.VerifiedBody(meta, body, packed.Bool)
 	}
 	return g, err
 }
@@ -122,7 +117,7 @@ func (r *reads) GenerationObjects(ctx context.Context, number int64) (list []sto
 		if err := rows.Scan(&o.ID, &o.Digest, &packed, &body); err != nil || o.ID == "" {
 			return err
 		}
-		if o.Body, err = unpack(body, packed); err != nil || !json.Valid(o.Body) {
+		if o.Body, err = pack.Unpack(body, packed); err != nil || !json.Valid(o.Body) {
 			damage = fault.Wrap(fault.Internal, err, "the object %q of generation %d is damaged", o.ID, number)
 			o.Body = nil
 		}
@@ -147,7 +142,7 @@ func (r *reads) set(ctx context.Context, number int64, text string, add func(*sq
 		found, err = true, add(rows)
 	}
 	if err = closeRows(errors.Join(err, rows.Err()), rows); err == nil && !found {
-		err = noGeneration(number)
+		err = store.NoGeneration(number)
 	}
 	return err
 }
@@ -160,16 +155,7 @@ func (r *reads) GenerationBody(ctx context.Context, digest string) ([]byte, erro
 	if err != nil {
 		return nil, orElse(err, fault.New(fault.NotFound, "the history has no text %q", digest))
 	}
-	return verified(digest, body, packed)
-}
-
-// verified unpacks a text, if it is the one of the digest.
-func verified(digest string, body []byte, packed bool) ([]byte, error) {
-	text, err := unpack(body, packed)
-	if err != nil || digestOf(text) != digest {
-		return nil, fault.Wrap(fault.Internal, err, "the text %s of the history is damaged: its content is not what was stored", digest)
-	}
-	return text, nil
+	return store.VerifiedBody(digest, body, packed)
 }
 
 // HistoryKey implements store.Generations. A database that has no key is fault.NotFound.
@@ -182,60 +168,4 @@ func (r *reads) HistoryKey(ctx context.Context) ([]byte, error) {
 		return nil, fault.New(fault.NotFound, "the history has no key yet")
 	}
 	return key, nil
-}
-
-// checkChange refuses what cannot be a change, before anything is written.
-func checkChange(c store.GenerationChange) error {
-	if c.Number <= 0 || c.Parent < 0 || c.Parent >= c.Number || c.Owner == "" || c.Inputs == "" {
-		return fault.New(fault.Invalid, "a generation needs a number above its parent's, an owner and a digest of its inputs")
-	}
-	if !isJSON(c.Diff) || !isJSON(c.Meta) {
-		return fault.New(fault.Invalid, "generation %d: diff and meta must be JSON", c.Number)
-	}
-	seen := map[string]bool{}
-	for _, in := range c.Changed {
-		if err := checkInput(in); err != nil {
-			return err
-		}
-		if seen[in.Path] {
-			return fault.New(fault.Invalid, "generation %d: the input %q is there twice", c.Number, in.Path)
-		}
-		seen[in.Path] = true
-	}
-	clear(seen)
-	for _, o := range c.Objects {
-		if o.ID == "" || !o.Removed && (o.Digest == "" || len(o.Body) == 0 || !json.Valid(o.Body)) {
-			return fault.New(fault.Invalid, "generation %d: the object %q needs an ID, a digest and a body in JSON", c.Number, o.ID)
-		}
-		if seen[o.ID] {
-			return fault.New(fault.Invalid, "generation %d: the object %q is there twice", c.Number, o.ID)
-		}
-		seen[o.ID] = true
-	}
-	return nil
-}
-
-func checkInput(in store.GenerationInput) error {
-	switch {
-	case in.Path == "":
-		return fault.New(fault.Invalid, "an input of a generation needs a path")
-	case in.Removed:
-		return nil
-	case in.Absent != (in.Digest == ""), in.Absent && (in.Module || in.Size != 0):
-		return fault.New(fault.Invalid, "the input %q has either a digest or is absent", in.Path)
-	case (in.Module || in.Absent) && in.Body != nil:
-		return fault.New(fault.Invalid, "the input %q is no text, so that its content is not kept here", in.Path)
-	case !in.Absent && !isDigest(in.Digest):
-		return fault.New(fault.Invalid, "the input %q needs the hex sha256 of its content", in.Path)
-	case in.Body != nil && (digestOf(in.Body) != in.Digest || int64(len(in.Body)) != in.Size):
-		return fault.New(fault.Invalid, "the content of the input %q is not that of its digest and size", in.Path)
-	}
-	return nil
-}
-
-func isJSON(b json.RawMessage) bool { return b == nil || json.Valid(b) }
-
-func isDigest(s string) bool {
-	b, err := hex.DecodeString(s)
-	return err == nil && len(b) == sha256.Size && hex.EncodeToString(b) == s
 }

@@ -20,7 +20,7 @@ type runRow struct {
 func (t *tx) runRow(id string) (*runRow, error) {
 	r := &runRow{id: id}
 	err := t.scan(`SELECT session, owner, status, last_event, epoch FROM runs WHERE id = ?`, []any{id}, &r.session, &r.owner, &r.status, &r.last, &r.epoch)
-	return r, orElse(err, noRun(id))
+	return r, orElse(err, store.NoRun(id))
 }
 
 // Commit implements store.Journal. A missing run is fault.NotFound.
@@ -100,7 +100,7 @@ func (r *runRow) takes(e store.Entry) error {
 	case r.epoch != e.Epoch:
 		return store.ErrLost
 	case run.Status(r.status).Ended() && writes:
-		return fault.New(fault.Exists, "run %q has ended already: %s", r.id, r.status)
+		return store.RunEnded(r.id, r.status)
 	case r.status == string(run.Queued) && (len(e.Messages) > 0 || len(e.Steps) > 0):
 		return fault.New(fault.Exists, "run %q is still queued", r.id)
 	}
@@ -123,11 +123,8 @@ func (t *tx) commitMessage(r *runRow, m session.Message) error {
 }
 
 func (t *tx) appendEvent(r *runRow, e store.Event) error {
-	switch next := r.last + 1; {
-	case e.Seq < next:
-		return fault.New(fault.Exists, "run %q has an event %d already", r.id, e.Seq)
-	case e.Seq > next:
-		return fault.New(fault.Invalid, "event %d of run %q leaves a gap: the next is %d", e.Seq, r.id, next)
+	if err := e.Follows(r.last); err != nil {
+		return err
 	}
 	r.last, r.changed = e.Seq, true
 	if e.Delta && r.status == string(run.Completed) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/kv"
 )
 
@@ -48,7 +47,7 @@ func (d *DB) PutValue(ctx context.Context, s kv.Space, key string, value []byte,
 		}
 		size := int64(len(key) + len(value))
 		if size > old && used-old+size > quota {
-			return fault.New(fault.TooLarge, "the namespace %q may hold %d bytes of keys and values, and would hold %d; delete something first", s.Namespace, quota, used-old+size)
+			return kv.OverQuota(s, quota, used-old+size)
 		}
 		_, err = t.exec(`INSERT INTO kv (space, key, owner, value, updated) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (space, key) DO UPDATE SET value = excluded.value, updated = excluded.updated`,

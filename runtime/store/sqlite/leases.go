@@ -107,7 +107,7 @@ func (d *DB) PutControl(ctx context.Context, c store.Control) error {
 			return err
 		}
 		if run.Status(r.status).Ended() {
-			return fault.New(fault.Exists, "run %q has ended already: %s", c.Run, r.status)
+			return store.RunEnded(c.Run, r.status)
 		}
 		var waiting int
 		if err := t.scan(`SELECT count(*) FROM controls WHERE run = ?`, []any{c.Run}, &waiting); err != nil {

@@ -3,14 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/hermes-runtime/hermes/runtime/chat"
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
 const messageColumns = `s.id, m.seq, m.owner, m.run, m.step, m.generation, m.content, m.body, m.created`
@@ -26,26 +23,11 @@ func scanMessage(scan func(...any) error) (session.Message, error) {
 	if err := scan(&m.Session, &m.Seq, &m.Owner, &m.Run, &m.Step, &m.Generation, &content, &body, &created); err != nil {
 		return session.Message{}, err
 	}
-	if err := json.Unmarshal(body, &m.Message); err != nil {
-		return session.Message{}, fmt.Errorf("decoding message %d of session %q: %w", m.Seq, m.Session, err)
-	}
-	if len(m.Parts) == 0 {
-		m.Content = content
+	if err := store.DecodeMessage(&m, content, body); err != nil {
+		return session.Message{}, err
 	}
 	m.Created = timeOf(created)
 	return m, nil
-}
-
-// storable splits a message into its text, which is searched, and the rest as JSON.
-// JSON replaces what is not valid UTF-8, lone surrogates included.
-func storable(m chat.Message) (content, body string, err error) {
-	content = clean(m.Text())
-	m.Content = ""
-	b, err := json.Marshal(m)
-	if err != nil {
-		return "", "", fmt.Errorf("encoding message: %w", err)
-	}
-	return content, string(b), nil
 }
 
 // sessionRow is what appending needs to know of a session.
@@ -58,7 +40,7 @@ type sessionRow struct {
 func (t *tx) session(id string) (sessionRow, error) {
 	var r sessionRow
 	err := t.scan(`SELECT num, owner, hidden, messages FROM sessions WHERE id = ?`, []any{id}, &r.num, &r.owner, &r.hidden, &r.last)
-	return r, orElse(err, noSession(id))
+	return r, orElse(err, store.NoSession(id))
 }
 
 // Append implements session.Store.
@@ -105,8 +87,8 @@ func (t *tx) touch(s sessionRow) error {
 
 // append stores one message under the next number, unless its step is there already.
 func (t *tx) append(s *sessionRow, id string, m session.Message) (session.Message, error) {
-	if m.Run == "" || m.Step == "" || m.Role == "" {
-		return m, fault.New(fault.Invalid, "appending to session %q: a message needs a run, a step and a role", id)
+	if err := store.CheckMessage(id, m); err != nil {
+		return m, err
 	}
 	found, err := t.messageOfStep(s.num, m.Run, m.Step)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -120,7 +102,7 @@ func (t *tx) append(s *sessionRow, id string, m session.Message) (session.Messag
 
 // insertMessage stores one message under the next number.
 func (t *tx) insertMessage(s *sessionRow, m session.Message) error {
-	content, body, err := storable(m.Message)
+	content, body, err := store.EncodeMessage(m.Message)
 	if err != nil {
 		return err
 	}
@@ -179,8 +161,8 @@ func unlimited(n int) int {
 // Branch implements session.Store. A scope that is not All may branch only to its own
 // owner.
 func (d *DB) Branch(ctx context.Context, scope session.Scope, id string, seq int64, into session.Session) error {
-	if !scope.All && into.Owner != scope.Owner {
-		return fault.New(fault.Denied, "branching session %q: the branch must have the same owner", id)
+	if err := store.CheckBranch(scope, id, into); err != nil {
+		return err
 	}
 	return d.write(ctx, func(t *tx) error {
 		from, err := t.session(id)
@@ -188,10 +170,10 @@ func (d *DB) Branch(ctx context.Context, scope session.Scope, id string, seq int
 			return err
 		}
 		if !scope.All && from.owner != scope.Owner {
-			return noSession(id)
+			return store.NoSession(id)
 		}
-		if seq < 0 || seq > from.last {
-			return fault.New(fault.Invalid, "branching session %q: it has messages 1 to %d, not %d", id, from.last, seq)
+		if err := store.CheckBranchAt(id, seq, from.last); err != nil {
+			return err
 		}
 		into.Parent, into.ParentSeq = id, seq
 		num, err := t.createSession(into)
@@ -235,7 +217,7 @@ func (d *DB) SessionOfCall(ctx context.Context, scope session.Scope, callID stri
 	err := d.scan(ctx, `SELECT `+sessionColumns+` FROM calls c JOIN messages m ON m.num = c.message JOIN sessions s ON s.num = m.session
 		WHERE c.id = ? AND (? OR c.owner = ?) ORDER BY s.num DESC LIMIT 1`, []any{callID, scope.All, scope.Owner}, dest...)
 	if err != nil {
-		return session.Session{}, orElse(err, fault.New(fault.NotFound, "no session has the tool call %q", callID))
+		return session.Session{}, orElse(err, store.NoSessionOfCall(callID))
 	}
 	done()
 	return s, nil

@@ -2,21 +2,18 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/store/migration"
 )
 
 // applicationID marks a SQLite file as ours ("hrms").
@@ -25,44 +22,12 @@ const applicationID = 0x68726d73
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one numbered step of the schema.
-type migration struct {
-	version  int
-	name     string // file name
-	text     string
-	checksum string // hex sha256 of text
-}
-
 // embedded is the folder of migrations as a file system of its own.
 type embedded struct{}
 
 // Open implements fs.FS.
 func (embedded) Open(name string) (fs.File, error) {
 	return migrationFiles.Open(path.Join("migrations", name))
-}
-
-// migrations lists the steps in order: files "0001_name.sql", numbered from 1 without
-// gaps.
-func migrations(schema fs.FS) ([]migration, error) {
-	entries, err := fs.ReadDir(schema, ".")
-	if err != nil {
-		return nil, fmt.Errorf("listing migrations: %w", err)
-	}
-	var list []migration
-	for i, e := range entries {
-		number, _, _ := strings.Cut(e.Name(), "_")
-		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("migration %q: want number %04d", e.Name(), i+1)
-		}
-		text, err := fs.ReadFile(schema, e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("reading migration: %w", err)
-		}
-		sum := sha256.Sum256(text)
-		list = append(list, migration{version, e.Name(), string(text), hex.EncodeToString(sum[:])})
-	}
-	return list, nil
 }
 
 // inspect refuses what must not be opened. It uses a read-only connection, so a file
@@ -99,13 +64,12 @@ func recognise(ctx context.Context, pool *sql.DB, o Options) (version int64, err
 	if err := pool.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return 0, err
 	}
-	known, err := migrations(o.schema)
+	known, err := migration.List(o.schema)
 	if err != nil {
 		return 0, err
 	}
 	if version > int64(len(known)) {
-		return 0, fault.New(fault.Invalid, "it was written by a newer hermes (schema %d, this binary knows %d); "+
-			"start the newer binary, or restore a backup from before the upgrade. Nothing was changed", version, len(known))
+		return 0, migration.Newer(version, len(known))
 	}
 	return version, nil
 }
@@ -134,7 +98,7 @@ func damaged(found string) error {
 
 // migrate applies the steps the database does not have, each in its own transaction.
 func (d *DB) migrate(ctx context.Context, o Options) error {
-	list, err := migrations(o.schema)
+	list, err := migration.List(o.schema)
 	if err != nil {
 		return err
 	}
@@ -143,17 +107,16 @@ func (d *DB) migrate(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, m := range list {
-		if sum, ok := applied[m.version]; ok {
-			if sum != m.checksum {
-				return fault.New(fault.Invalid, "migration %s differs from the one that made this database; "+
-					"use the binary that made it", m.name)
+		if sum, ok := applied[m.Version]; ok {
+			if sum != m.Checksum {
+				return migration.Differs(m)
 			}
 			continue
 		}
 		if err := d.apply(ctx, m); err != nil {
-			return fmt.Errorf("applying migration %s: %w", m.name, err)
+			return fmt.Errorf("applying migration %s: %w", m.Name, err)
 		}
-		o.Log.InfoContext(ctx, "state database migrated", "migration", m.name)
+		o.Log.InfoContext(ctx, "state database migrated", "migration", m.Name)
 	}
 	return nil
 }
@@ -182,12 +145,12 @@ func (d *DB) applied(ctx context.Context) (_ map[int]string, err error) {
 	return sums, rows.Err()
 }
 
-func (d *DB) apply(ctx context.Context, m migration) error {
+func (d *DB) apply(ctx context.Context, m migration.Step) error {
 	return d.writer.transact(ctx, func(t *tx) error {
 		steps := []string{
-			m.text,
+			m.Text,
 			fmt.Sprintf("PRAGMA application_id = %d", applicationID),
-			fmt.Sprintf("PRAGMA user_version = %d", m.version),
+			fmt.Sprintf("PRAGMA user_version = %d", m.Version),
 			"CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied INTEGER NOT NULL) STRICT",
 		}
 		for _, s := range steps {
@@ -196,7 +159,7 @@ func (d *DB) apply(ctx context.Context, m migration) error {
 			}
 		}
 		_, err := t.w.conn.ExecContext(t.ctx, "INSERT INTO migrations VALUES (?, ?, ?, ?)",
-			m.version, m.name, m.checksum, time.Now().UnixMicro())
+			m.Version, m.Name, m.Checksum, time.Now().UnixMicro())
 		return err
 	})
 }

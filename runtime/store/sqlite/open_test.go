@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/kv"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store/migration"
 )
 
 // made is the path of a closed database with one session of n messages.
@@ -446,9 +447,9 @@ func TestMigrationLogs(t *testing.T) {
 	}
 }
 
-func embeddedMigrations(t *testing.T) []migration {
+func embeddedMigrations(t *testing.T) []migration.Step {
 	t.Helper()
-	list, err := migrations(embedded{})
+	list, err := migration.List(embedded{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,7 +469,7 @@ func upTo(t *testing.T, version int) fstest.MapFS {
 	t.Helper()
 	schema := fstest.MapFS{}
 	for _, m := range embeddedMigrations(t)[:version] {
-		schema[m.name] = &fstest.MapFile{Data: []byte(m.text)}
+		schema[m.Name] = &fstest.MapFile{Data: []byte(m.Text)}
 	}
 	return schema
 }
@@ -529,18 +530,5 @@ func TestUpgradeFails(t *testing.T) {
 	d := reopen(t, path, Options{})
 	if list, err := d.Messages(t.Context(), all(), "s", 0, 0); err != nil || len(list) != 3 {
 		t.Errorf("%d messages, %v; want all of them", len(list), err)
-	}
-}
-
-func TestMigrationNumbers(t *testing.T) {
-	t.Parallel()
-	for _, names := range [][]string{{"0002_a.sql"}, {"0001_a.sql", "0003_b.sql"}, {"a.sql"}, {"0001_a.sql", "0001_b.sql"}} {
-		schema := fstest.MapFS{}
-		for _, n := range names {
-			schema[n] = &fstest.MapFile{}
-		}
-		if _, err := migrations(schema); err == nil {
-			t.Errorf("migrations %v are accepted", names)
-		}
 	}
 }

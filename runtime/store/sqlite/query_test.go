@@ -1,42 +1,15 @@
 package sqlite
 
 import (
-	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseQuery(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]struct{ terms, pieces []string }{
-		"":                          {},
-		"one two":                   {terms: []string{"one", "two"}},
-		" one  one ":                {terms: []string{"one"}},
-		`say "a phrase  here" now`:  {terms: []string{"say", "a phrase here", "now"}},
-		`open "phrase`:              {terms: []string{"open", "phrase"}},
-		`a"b c"d`:                   {terms: []string{"a", "b c", "d"}},
-		`"" "" x`:                   {terms: []string{"x"}},
-		"foo-bar (baz)":             {terms: []string{"foo-bar", "(baz)"}},
-		"+ - x":                     {terms: []string{"x"}},
-		"東京 tower":                  {terms: []string{"tower"}, pieces: []string{"東京"}},
-		"a\x00b\xff":                {terms: []string{"a", "b\uFFFD"}},
-		strings.Repeat("x ", 2000):  {terms: []string{"x"}},
-		"c++ 42 _ ä":                {terms: []string{"c++", "42", "ä"}},
-		"naïve\u00a0space\u3000end": {terms: []string{"naïve", "space", "end"}},
-	} {
-		q := parseQuery(text)
-		if diff := cmp.Diff([][]string{want.terms, want.pieces}, [][]string{q.terms, q.pieces}); diff != "" {
-			t.Errorf("parseQuery(%.40q) (-want +got):\n%s", text, diff)
-		}
-	}
-}
-
 func TestMatch(t *testing.T) {
 	t.Parallel()
-	q := searchQuery{terms: []string{`a"b`, "c d"}}
-	if diff := cmp.Diff(`"a""b" AND "c d"`, q.match("AND")); diff != "" {
+	if diff := cmp.Diff(`"a""b" AND "c d"`, match([]string{`a"b`, "c d"}, "AND")); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -26,7 +26,7 @@ func names(t *testing.T, dir string) map[string]string {
 			continue // of SQLite alone; it says nothing
 		}
 		if content := string(contents(t, filepath.Join(dir, e.Name()))); content != "" {
-			out[e.Name()] = digestOf([]byte(content))
+			out[e.Name()] = store.Digest([]byte(content))
 		}
 	}
 	return out
@@ -92,8 +92,8 @@ func recordText(tb testing.TB, d *DB, n int64, text []byte) {
 		tb.Fatal(err)
 	}
 	makeLive(tb, d, store.GenerationChange{
-		Generation: store.Generation{Number: n, Parent: last.Number, Owner: "ann", Inputs: digestOf(text)},
-		Changed:    []store.GenerationInput{{Path: "a.hcl", Digest: digestOf(text), Size: int64(len(text)), Body: text}},
+		Generation: store.Generation{Number: n, Parent: last.Number, Owner: "ann", Inputs: store.Digest(text)},
+		Changed:    []store.GenerationInput{{Path: "a.hcl", Digest: store.Digest(text), Size: int64(len(text)), Body: text}},
 		Objects:    []store.GenerationObject{{ID: "tool.a", Digest: "d", Body: []byte(`{}`)}},
 	})
 }

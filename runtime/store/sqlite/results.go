@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
@@ -22,12 +21,10 @@ func scanResult(scan func(...any) error) (store.Result, error) {
 	return r, nil
 }
 
-func noResult(id string) error { return fault.New(fault.NotFound, "no result %q", id) }
-
 // PutResult implements store.Results. An id that is taken is fault.Exists.
 func (d *DB) PutResult(ctx context.Context, r store.Result) error {
-	if r.ID == "" || r.Owner == "" || r.Digest == "" {
-		return fault.New(fault.Invalid, "a stored result needs an id, an owner and a digest")
+	if err := store.CheckResult(r); err != nil {
+		return err
 	}
 	if r.Created.IsZero() {
 		r.Created = time.Now()
@@ -39,7 +36,7 @@ func (d *DB) PutResult(ctx context.Context, r store.Result) error {
 		added, err := t.exec(`INSERT INTO results (`+resultColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 			r.ID, r.Owner, r.Session, r.Run, r.Call, r.Tool, r.Digest, r.Size, stamp(r.Created), stamp(r.Expires), r.Untrusted, r.Media)
 		if err == nil && added == 0 {
-			return fault.New(fault.Exists, "result %q exists already", r.ID)
+			return store.ResultExists(r.ID)
 		}
 		return err
 	})
@@ -50,7 +47,7 @@ func (d *DB) Result(ctx context.Context, scope session.Scope, id string) (store.
 	r, err := scanResult(func(dest ...any) error {
 		return d.scan(ctx, `SELECT `+resultColumns+` FROM results WHERE id = ? AND (? OR owner = ?)`, []any{id, scope.All, scope.Owner}, dest...)
 	})
-	return r, orElse(err, noResult(id))
+	return r, orElse(err, store.NoResult(id))
 }
 
 // ListResults implements store.Results.
@@ -63,7 +60,7 @@ func (d *DB) ListResults(ctx context.Context, scope session.Scope, l store.Resul
 	}
 	rows, err := d.query(ctx, `SELECT `+resultColumns+` FROM results
 		WHERE (? OR owner = ?) AND (? = '' OR session = ?) AND (? = '' OR (created, id) < (?, ?)) ORDER BY created DESC, id DESC LIMIT ?`,
-		scope.All, scope.Owner, l.Session, l.Session, before.ID, stamp(before.Created), before.ID, pageOf(l.Limit))
+		scope.All, scope.Owner, l.Session, l.Session, before.ID, stamp(before.Created), before.ID, store.Page(l.Limit))
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -79,21 +76,12 @@ func (d *DB) ListResults(ctx context.Context, scope session.Scope, l store.Resul
 	return list, rows.Err()
 }
 
-// pageOf is how many rows a list gives.
-func pageOf(limit int) int {
-	const usual, most = 50, 500
-	if limit <= 0 {
-		return usual
-	}
-	return min(limit, most)
-}
-
 // DeleteResult implements store.Results.
 func (d *DB) DeleteResult(ctx context.Context, scope session.Scope, id string) error {
 	return d.write(ctx, func(t *tx) error {
 		n, err := t.exec(`DELETE FROM results WHERE id = ? AND (? OR owner = ?)`, id, scope.All, scope.Owner)
 		if err == nil && n == 0 {
-			return noResult(id)
+			return store.NoResult(id)
 		}
 		return err
 	})
@@ -109,7 +97,7 @@ func (d *DB) LiveResult(ctx context.Context, owner, sessionID string, now time.T
 // MakeRoom implements store.Results.
 func (d *DB) MakeRoom(ctx context.Context, owner string, size, quota int64) (removed int, err error) {
 	if size > quota {
-		return 0, noRoom(size, quota)
+		return 0, store.NoRoom(size, quota)
 	}
 	err = d.write(ctx, func(t *tx) error {
 		var used, free int64
@@ -124,7 +112,7 @@ func (d *DB) MakeRoom(ctx context.Context, owner string, size, quota int64) (rem
 			return err
 		}
 		if used-free+size > quota {
-			return noRoom(size, quota)
+			return store.NoRoom(size, quota)
 		}
 		// The oldest whose sum, with all before, is not enough without the next: each is
 		// removed while what came before it does not suffice.
@@ -134,10 +122,6 @@ func (d *DB) MakeRoom(ctx context.Context, owner string, size, quota int64) (rem
 		return err
 	})
 	return removed, err
-}
-
-func noRoom(size, quota int64) error {
-	return fault.New(fault.TooLarge, "%d bytes more do not fit into the %d that stored results may take (runtime.results.quota)", size, quota)
 }
 
 // ExpireResults implements store.Results.

@@ -42,12 +42,10 @@ func text(j json.RawMessage) sql.NullString {
 	return sql.NullString{String: string(j), Valid: len(j) > 0}
 }
 
-func noRun(id string) error { return fault.New(fault.NotFound, "no run %q", id) }
-
 // BeginRun implements store.Runs. A missing session is fault.NotFound.
 func (d *DB) BeginRun(ctx context.Context, r store.Run, fresh *session.Session, input ...session.Message) (stored []session.Message, err error) {
-	if r.ID == "" || r.Session == "" || r.Owner == "" {
-		return nil, fault.New(fault.Invalid, "a run needs an id, a session and an owner")
+	if err := store.CheckBegin(r); err != nil {
+		return nil, err
 	}
 	err = d.write(ctx, func(t *tx) error {
 		if fresh != nil {
@@ -164,8 +162,8 @@ func (t *tx) dropDeltas(r store.Run) error {
 
 // endRun sets the final state, and forgets what only a run needs that goes on.
 func (t *tx) endRun(r store.Run) error {
-	if !run.Status(r.Status).Ended() {
-		return fault.New(fault.Invalid, "ending run %q: %q is not a final state", r.ID, r.Status)
+	if err := store.CheckEnd(r); err != nil {
+		return err
 	}
 	if r.Ended.IsZero() {
 		r.Ended = time.Now()
@@ -174,10 +172,8 @@ func (t *tx) endRun(r store.Run) error {
 		r.Status, r.Generation, stamp(r.Ended), r.Iterations, text(r.Usage), text(r.Error), r.ID); err != nil {
 		return err
 	}
-	for _, forget := range []string{`DELETE FROM steps WHERE run = ?`, `DELETE FROM controls WHERE run = ?`} {
-		if _, err := t.exec(forget, r.ID); err != nil {
-			return err
-		}
+	if _, err := t.exec(`DELETE FROM steps WHERE run = ?`, r.ID); err != nil {
+		return err
 	}
 	return t.dropDeltas(r)
 }
@@ -187,7 +183,7 @@ func (d *DB) Run(ctx context.Context, scope session.Scope, id string) (store.Run
 	r, err := scanRun(func(dest ...any) error {
 		return d.scan(ctx, `SELECT `+runColumns+` FROM runs WHERE id = ? AND (? OR owner = ?)`, []any{id, scope.All, scope.Owner}, dest...)
 	})
-	return r, orElse(err, noRun(id))
+	return r, orElse(err, store.NoRun(id))
 }
 
 // RunByKey implements store.Runs.
@@ -195,7 +191,7 @@ func (d *DB) RunByKey(ctx context.Context, owner, key string) (store.Run, error)
 	r, err := scanRun(func(dest ...any) error {
 		return d.scan(ctx, `SELECT `+runColumns+` FROM runs WHERE owner = ? AND idempotency_key = ?`, []any{owner, key}, dest...)
 	})
-	return r, orElse(err, fault.New(fault.NotFound, "no run with this idempotency key"))
+	return r, orElse(err, store.NoRunWithKey())
 }
 
 // RunningRuns implements store.Runs, oldest first.
@@ -237,7 +233,7 @@ func (d *DB) ListRuns(ctx context.Context, scope session.Scope, l store.RunList)
 		}
 		text, args = text+` AND (started, id) < (SELECT started, id FROM runs WHERE id = ?)`, append(args, l.Before)
 	}
-	rows, err := d.query(ctx, text+` ORDER BY started DESC, id DESC LIMIT ?`, append(args, bounded(l.Limit, listDefault, listMost))...)
+	rows, err := d.query(ctx, text+` ORDER BY started DESC, id DESC LIMIT ?`, append(args, store.Page(l.Limit))...)
 	if err != nil {
 		return nil, explain(err)
 	}

@@ -5,16 +5,13 @@ import (
 	"strings"
 
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store/search"
 )
 
+// The characters shown around a piece, in SQL.
 const (
-	hitsDefault = 20
-	hitsMost    = 100
-	// pieceBefore and pieceLength are the characters shown around a piece, in SQL.
 	pieceBefore = "40"
 	pieceLength = "160"
-	openMark    = "«"
-	closeMark   = "»"
 )
 
 // Search implements session.Store: every word must be in a message, best matches
@@ -22,8 +19,8 @@ const (
 // Limit 0 means 20, at most 100. What is searched is the text of messages: user,
 // assistant and tool results; not reasoning and not the arguments of calls.
 func (d *DB) Search(ctx context.Context, scope session.Scope, query string, limit int) (session.Found, error) {
-	q := parseQuery(query)
-	limit = bounded(limit, hitsDefault, hitsMost)
+	q := search.Parse(query)
+	limit = search.Hits(limit)
 	hits, err := d.find(ctx, scope, &q, limit)
 	if err != nil {
 		return session.Found{}, err
@@ -33,66 +30,66 @@ func (d *DB) Search(ctx context.Context, scope session.Scope, query string, limi
 		return session.Found{}, err
 	}
 	if hidden {
-		q.note("Hidden sessions were not searched.")
+		q.Note(search.NoteHidden)
 	}
 	found := session.Found{Hits: hits}
 	if len(hits) > limit {
 		found.Hits, found.More = hits[:limit], true
 	}
-	found.Note = strings.Join(q.notes, " ")
+	found.Note = strings.Join(q.Notes, " ")
 	return found, nil
 }
 
 // find returns at most limit+1 hits.
-func (d *DB) find(ctx context.Context, scope session.Scope, q *searchQuery, limit int) ([]session.Hit, error) {
+func (d *DB) find(ctx context.Context, scope session.Scope, q *search.Query, limit int) ([]session.Hit, error) {
 	switch {
-	case len(q.terms) > 0:
+	case len(q.Terms) > 0:
 		hits, err := d.findWords(ctx, scope, q, "AND", limit)
-		if err != nil || len(hits) > 0 || len(q.terms) == 1 {
+		if err != nil || len(hits) > 0 || len(q.Terms) == 1 {
 			return hits, err
 		}
 		hits, err = d.findWords(ctx, scope, q, "OR", limit)
 		if len(hits) > 0 {
-			q.note("No message has all of the words; these have some of them.")
+			q.Note(search.NoteSome)
 		}
 		return hits, err
-	case len(q.pieces) > 0:
+	case len(q.Pieces) > 0:
 		return d.findPieces(ctx, scope, q, limit)
 	}
 	return nil, nil
 }
 
 // findWords asks the word index; pieces narrow what it finds.
-func (d *DB) findWords(ctx context.Context, scope session.Scope, q *searchQuery, operator string, limit int) ([]session.Hit, error) {
+func (d *DB) findWords(ctx context.Context, scope session.Scope, q *search.Query, operator string, limit int) ([]session.Hit, error) {
 	where, args := restricted(scope, q)
-	text := `SELECT s.id, s.title, s.agent, m.seq, m.role, m.created, snippet(message_words, 0, '` + openMark + `', '` + closeMark + `', '…', 24)
+	text := `SELECT s.id, s.title, s.agent, m.seq, m.role, m.created, snippet(message_words, 0, '` + search.OpenMark + `', '` + search.CloseMark + `', '…', 24)
 		FROM message_words JOIN messages m ON m.num = message_words.rowid JOIN sessions s ON s.num = m.session
 		WHERE message_words MATCH ?` + where + ` ORDER BY rank, m.num DESC LIMIT ?`
-	args = append([]any{q.match(operator)}, args...)
+	args = append([]any{match(q.Terms, operator)}, args...)
 	return d.hits(ctx, text, append(args, limit+1))
 }
 
 // findPieces reads every message of the scope, newest first.
-func (d *DB) findPieces(ctx context.Context, scope session.Scope, q *searchQuery, limit int) ([]session.Hit, error) {
+func (d *DB) findPieces(ctx context.Context, scope session.Scope, q *search.Query, limit int) ([]session.Hit, error) {
 	where, args := restricted(scope, q)
 	text := `SELECT s.id, s.title, s.agent, m.seq, m.role, m.created,
 		substr(m.content, max(1, instr(lower(m.content), lower(?)) - ` + pieceBefore + `), ` + pieceLength + `)
 		FROM messages m JOIN sessions s ON s.num = m.session WHERE m.indexed = 1` + where + ` ORDER BY m.num DESC LIMIT ?`
-	args = append([]any{q.pieces[0]}, args...)
+	args = append([]any{q.Pieces[0]}, args...)
 	hits, err := d.hits(ctx, text, append(args, limit+1))
 	for i := range hits {
-		hits[i].Snippet = marked(hits[i].Snippet, q.pieces)
+		hits[i].Snippet = search.Marked(hits[i].Snippet, q.Pieces)
 	}
 	return hits, err
 }
 
 // restricted is the part of the condition that the scope and the pieces make.
-func restricted(scope session.Scope, q *searchQuery) (string, []any) {
+func restricted(scope session.Scope, q *search.Query) (string, []any) {
 	text, args := ` AND s.hidden = 0`, []any{}
 	if !scope.All {
 		text, args = text+` AND m.owner = ?`, append(args, scope.Owner)
 	}
-	for _, p := range q.pieces {
+	for _, p := range q.Pieces {
 		text, args = text+` AND instr(lower(m.content), lower(?)) > 0`, append(args, p)
 	}
 	return text, args
@@ -117,13 +114,14 @@ func (d *DB) hits(ctx context.Context, text string, args []any) (_ []session.Hit
 	return list, rows.Err()
 }
 
-// marked puts the marks around every piece in a text.
-func marked(text string, pieces []string) string {
-	pairs := make([]string, 0, 2*len(pieces))
-	for _, p := range pieces {
-		pairs = append(pairs, p, openMark+p+closeMark)
+// match is the terms as an FTS5 expression joined by AND or OR. Inside a quoted FTS5
+// string only the quote is special.
+func match(terms []string, operator string) string {
+	quoted := make([]string, len(terms))
+	for i, t := range terms {
+		quoted[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	return strings.Join(quoted, " "+operator+" ")
 }
 
 func (d *DB) hasHidden(ctx context.Context, scope session.Scope) (bool, error) {

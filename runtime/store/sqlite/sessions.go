@@ -4,18 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 	"time"
 
-	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
-const (
-	listDefault = 50
-	listMost    = 500
-	sweepBatch  = 100
-)
+const sweepBatch = 100
 
 const sessionColumns = `s.id, s.owner, s.agent, s.title, s.hidden, s.parent, s.parent_seq, s.created, s.updated, s.expires, s.messages`
 
@@ -45,11 +40,6 @@ func timeOf(micro int64) time.Time {
 	return time.UnixMicro(micro).UTC()
 }
 
-// clean is text as it is stored: valid UTF-8.
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func noSession(id string) error { return fault.New(fault.NotFound, "no session %q", id) }
-
 // orElse turns "no rows" into the given error.
 func orElse(err, absent error) error {
 	if errors.Is(err, sql.ErrNoRows) {
@@ -69,8 +59,8 @@ func (d *DB) CreateSession(ctx context.Context, s session.Session) error {
 
 // createSession returns the row's number.
 func (t *tx) createSession(s session.Session) (int64, error) {
-	if s.ID == "" || s.Owner == "" {
-		return 0, fault.New(fault.Invalid, "a session needs an id and an owner")
+	if err := store.CheckSession(s); err != nil {
+		return 0, err
 	}
 	if s.Created.IsZero() {
 		s.Created = time.Now()
@@ -80,12 +70,12 @@ func (t *tx) createSession(s session.Session) (int64, error) {
 	}
 	added, err := t.exec(`INSERT INTO sessions (id, owner, agent, title, hidden, parent, parent_seq, created, updated, expires)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-		s.ID, s.Owner, s.Agent, clean(s.Title), s.Hidden, s.Parent, s.ParentSeq, stamp(s.Created), stamp(s.Updated), stamp(s.Expires))
+		s.ID, s.Owner, s.Agent, store.Clean(s.Title), s.Hidden, s.Parent, s.ParentSeq, stamp(s.Created), stamp(s.Updated), stamp(s.Expires))
 	if err != nil {
 		return 0, err
 	}
 	if added == 0 {
-		return 0, fault.New(fault.Exists, "session %q exists already", s.ID)
+		return 0, store.SessionExists(s.ID)
 	}
 	var num int64
 	err = t.scan(`SELECT num FROM sessions WHERE id = ?`, []any{s.ID}, &num)
@@ -99,7 +89,7 @@ func (d *DB) Session(ctx context.Context, scope session.Scope, id string) (sessi
 	err := d.scan(ctx, `SELECT `+sessionColumns+` FROM sessions s WHERE s.id = ? AND (? OR s.owner = ?)`,
 		[]any{id, scope.All, scope.Owner}, dest...)
 	if err != nil {
-		return session.Session{}, orElse(err, noSession(id))
+		return session.Session{}, orElse(err, store.NoSession(id))
 	}
 	done()
 	return s, nil
@@ -120,7 +110,7 @@ func (d *DB) Sessions(ctx context.Context, scope session.Scope, o session.ListOp
 		}
 		text, args = text+` AND (s.created, s.num) < (SELECT created, num FROM sessions WHERE id = ?)`, append(args, o.Before)
 	}
-	rows, err := d.query(ctx, text+` ORDER BY s.created DESC, s.num DESC LIMIT ?`, append(args, bounded(o.Limit, listDefault, listMost))...)
+	rows, err := d.query(ctx, text+` ORDER BY s.created DESC, s.num DESC LIMIT ?`, append(args, store.Page(o.Limit))...)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -138,14 +128,6 @@ func (d *DB) Sessions(ctx context.Context, scope session.Scope, o session.ListOp
 	return list, rows.Err()
 }
 
-// bounded is a limit with its default (for 0 and less) and its maximum.
-func bounded(n, fallback, most int) int {
-	if n <= 0 {
-		return fallback
-	}
-	return min(n, most)
-}
-
 // closeRows ends a read: the first error wins, explained.
 func closeRows(err error, rows *sql.Rows) error {
 	if cerr := rows.Close(); err == nil {
@@ -158,9 +140,9 @@ func closeRows(err error, rows *sql.Rows) error {
 func (d *DB) SetTitle(ctx context.Context, scope session.Scope, id, title string) error {
 	return d.write(ctx, func(t *tx) error {
 		changed, err := t.exec(`UPDATE sessions SET title = ? WHERE id = ? AND (? OR owner = ?)`,
-			clean(title), id, scope.All, scope.Owner)
+			store.Clean(title), id, scope.All, scope.Owner)
 		if err == nil && changed == 0 {
-			return noSession(id)
+			return store.NoSession(id)
 		}
 		return err
 	})
@@ -172,11 +154,11 @@ func (d *DB) DeleteSession(ctx context.Context, scope session.Scope, id string) 
 		var found int
 		err := t.scan(`SELECT 1 FROM sessions WHERE id = ? AND (? OR owner = ?)`, []any{id, scope.All, scope.Owner}, &found)
 		if err != nil {
-			return orElse(err, noSession(id))
+			return orElse(err, store.NoSession(id))
 		}
 		deleted, err := t.deleteSession(id)
 		if err == nil && !deleted {
-			return fault.New(fault.Exists, "session %q has a run in progress; cancel it or wait for its end, then delete the session", id)
+			return store.SessionBusy(id)
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
+	"github.com/hermes-runtime/hermes/runtime/store/pack"
 )
 
 // writer is the one connection that writes. Whoever holds the token owns all of it.
@@ -19,7 +20,7 @@ type writer struct {
 	conn  *sql.Conn // nil after a rollback went wrong, until the next write
 	stmts map[string]*sql.Stmt
 
-	packer packer
+	packer pack.Packer
 
 	onCommit func() // may be nil
 }

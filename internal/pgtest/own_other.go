@@ -1,0 +1,11 @@
+//go:build !linux
+
+package pgtest
+
+import "os/exec"
+
+// own lets a command use dir.
+func own(cmd *exec.Cmd, dir string) error {
+	cmd.Dir = dir
+	return nil
+}
