@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/modeltest"
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
@@ -375,6 +377,34 @@ func TestOverflow(t *testing.T) {
 				t.Errorf("refused %d times, outcome = %+v, %v", refused, o, o.Err)
 			}
 		})
+	}
+}
+
+// TestOverflowAsAProviderTellsIt goes over the wire, with a fallback that is not asked: what
+// is too long is summarised and sent to the same model.
+func TestOverflowAsAProviderTellsIt(t *testing.T) {
+	s := newSmall(t)
+	s.swap()
+	id := s.fill(5)
+	m, server := serving(t, "a", 2, modeltest.Recording{
+		Status: http.StatusBadRequest, Header: map[string]string{"Content-Type": "application/json"},
+		Body: `{"error":{"message":"This model's maximum context length is 900 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
+	}, modeltest.Answer{Text: []string{"fits"}})
+	next, unasked := wired(t, "b", 1)
+	m.ContextWindow = 1000
+	s.wire(m)
+	s.next = []*snapshot.Model{next}
+	s.swap()
+	o, r := s.say(id, "go on")
+	if o.Message.Content != "fits" || len(s.compacted(r)) != 1 {
+		t.Errorf("outcome = %+v, %v; compacted %q", o, o.Err, s.compacted(r))
+	}
+	sent := server.Requests()
+	if len(sent) != 2 || len(sent[1].Body) >= len(sent[0].Body) || !strings.Contains(string(sent[1].Body), "Summary by the runtime") {
+		t.Errorf("%d requests, the last is %s", len(sent), sent[len(sent)-1].Body)
+	}
+	if n := len(unasked.Requests()); n != 0 {
+		t.Errorf("the fallback was asked %d times", n)
 	}
 }
 

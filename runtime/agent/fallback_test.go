@@ -30,6 +30,11 @@ func wired(t *testing.T, label string, attempts int, answers ...modeltest.Answer
 	for i, a := range answers {
 		handlers[i] = a
 	}
+	return serving(t, label, attempts, handlers...)
+}
+
+func serving(t *testing.T, label string, attempts int, handlers ...http.Handler) (*snapshot.Model, *modeltest.Server) {
+	t.Helper()
 	server := modeltest.NewServer(t, handlers...)
 	p, err := openai.New(openai.Options{
 		Label: label, Model: label, BaseURL: server.URL,
