@@ -130,6 +130,14 @@ func TestFallback(t *testing.T) {
 			name: "empty, by the fallback", first: []modeltest.Answer{refuses(503), refuses(503)}, second: []modeltest.Answer{says(), says("hello")},
 			want: "hello", told: []string{"a to b", "a to b", "completed by b"},
 		},
+		{
+			name: "broken, then empty by the fallback", first: []modeltest.Answer{breaks, says("hello")}, second: []modeltest.Answer{says()},
+			want: "hello", told: []string{"a to b", "restarted", "completed by a"},
+		},
+		{
+			name: "thoughts that came to nothing", first: []modeltest.Answer{{Reasoning: []string{"hm"}}, says("hello")},
+			want: "hello", told: []string{"restarted", "completed by a"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
