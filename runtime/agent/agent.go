@@ -27,6 +27,17 @@
 // that does not end when it is canceled is left behind, and holds the generation alone
 // until it does.
 //
+// # Models
+//
+// One model step gives one message, of whichever model answers: the agent's own, again
+// after a failure, or the next of its fallbacks. What clients were told of an attempt that
+// broke off is taken back by message.restarted, and nothing of it is stored. A text that
+// the output limit cut is gone on with. A conversation that outgrows the window is sent with
+// a summary in the place of its middle, which is stored once beside the messages.
+//
+// What is sent depends on the stored messages, that summary, and the agent alone, and only
+// grows at its end.
+//
 // The package does not validate or run tools (dispatch), speak to providers (model),
 // or serve anybody (server).
 //

@@ -27,6 +27,7 @@ const (
 	maxCompactions = 3    // a turn
 	maxPoor        = 2    // of these, may save little
 	poorSaving     = 0.10 // of the tokens
+	leastMiddle    = 0.05 // of the window, worth a summary
 )
 
 // plan is what a compaction is to summarise.
@@ -38,6 +39,14 @@ type plan struct {
 }
 
 func (p plan) last() int64 { return p.rows[p.to-1].Seq }
+
+// weight estimates the tokens of what is to be summarised anew.
+func (p plan) weight() (n int) {
+	for _, m := range p.rows[p.from:p.to] {
+		n += tokensOf(m.Message)
+	}
+	return n
+}
 
 // covered are all rows that the summary stands for, those of the summary before included.
 func (p plan) covered() []session.Message {
@@ -165,6 +174,9 @@ func (q *question) compact(ctx context.Context, req *model.Request, scale float6
 	p, ok := q.transcript.plan(q.agent.Compaction.KeepFirst, int(keep))
 	if !ok || nth >= maxCompactions || poor >= maxPoor {
 		return false, nil
+	}
+	if scale == 1 && float64(p.weight()) < leastMiddle*float64(q.agent.Model.ContextWindow) {
+		return false, nil // the rest is what takes the room
 	}
 	text, digested, err := q.summarise(ctx, p)
 	if err != nil {

@@ -3,7 +3,9 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,9 +18,12 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/model"
+	"github.com/hermes-runtime/hermes/runtime/model/modeltest"
+	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/snapshot"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -375,6 +380,34 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
+// TestOverflowAsAProviderTellsIt goes over the wire, with a fallback that is not asked: what
+// is too long is summarised and sent to the same model.
+func TestOverflowAsAProviderTellsIt(t *testing.T) {
+	s := newSmall(t)
+	s.swap()
+	id := s.fill(5)
+	m, server := serving(t, "a", 2, modeltest.Recording{
+		Status: http.StatusBadRequest, Header: map[string]string{"Content-Type": "application/json"},
+		Body: `{"error":{"message":"This model's maximum context length is 900 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
+	}, modeltest.Answer{Text: []string{"fits"}})
+	next, unasked := wired(t, "b", 1)
+	m.ContextWindow = 1000
+	s.wire(m)
+	s.next = []*snapshot.Model{next}
+	s.swap()
+	o, r := s.say(id, "go on")
+	if o.Message.Content != "fits" || len(s.compacted(r)) != 1 {
+		t.Errorf("outcome = %+v, %v; compacted %q", o, o.Err, s.compacted(r))
+	}
+	sent := server.Requests()
+	if len(sent) != 2 || len(sent[1].Body) >= len(sent[0].Body) || !strings.Contains(string(sent[1].Body), "Summary by the runtime") {
+		t.Errorf("%d requests, the last is %s", len(sent), sent[len(sent)-1].Body)
+	}
+	if n := len(unasked.Requests()); n != 0 {
+		t.Errorf("the fallback was asked %d times", n)
+	}
+}
+
 // TestOverflowWithNothingToSummarise fails with words that help.
 func TestOverflowWithNothingToSummarise(t *testing.T) {
 	s := newSmall(t)
@@ -474,5 +507,60 @@ func TestSummaryEndsWithTheTurn(t *testing.T) {
 	}
 	if _, ok, err := s.db.LastCompaction(t.Context(), id); ok || err != nil {
 		t.Errorf("a summary was kept: %v", err)
+	}
+}
+
+// TestCompactionGivesUp has a summariser that writes more than it is given, and a turn that
+// goes on and on: what saves nothing is not tried for ever.
+func TestCompactionGivesUp(t *testing.T) {
+	s := newSmall(t)
+	s.agent.Compaction.KeepFirst, s.agent.Compaction.KeepLast = 1, 0.7
+	s.sum = func(context.Context, int) (*model.Response, error) {
+		return &model.Response{Message: calls(long("summary", 5_000))}, nil
+	}
+	s.tool("look", tool.Traits{Effect: tool.Read}, open, func(context.Context, *tool.Call) (tool.Result, error) {
+		return tool.Text(long("seen", 60)), nil
+	})
+	s.answer = func(n int, _ *model.Request) (*model.Response, error) {
+		if n == 40 {
+			return &model.Response{Message: calls("done")}, nil
+		}
+		return &model.Response{Message: chat.Message{Calls: []chat.Call{{Name: "look", Arguments: fmt.Sprintf(`{"n":%d}`, n)}}}}, nil
+	}
+	s.swap()
+	if o, _ := s.say("", long("go", 200)); o.Status != run.Completed || o.Message.Content != "done" {
+		t.Errorf("outcome = %+v, %v", o, o.Err)
+	}
+	if n := len(s.summed); n == 0 || n > 3 {
+		t.Errorf("%d summaries in one turn", n)
+	}
+}
+
+// TestCompactionOfAStepThatIsRepeated crashes between the summary and the message: the step
+// finds the summary that it made.
+func TestCompactionOfAStepThatIsRepeated(t *testing.T) {
+	s := newSmall(t)
+	s.swap()
+	id := s.fill(7)
+	row := store.Run{ID: "run_1", Session: id, Owner: principal.LocalName, Agent: "a", Status: string(run.Running)}
+	input := session.Message{Run: "run_1", Step: "0/input/0", Message: chat.Message{Role: chat.User, Content: long("question 8", 90)}}
+	if _, err := s.db.BeginRun(t.Context(), row, nil, input); err != nil {
+		t.Fatal(err)
+	}
+	good := s.answer
+	s.answer = func(int, *model.Request) (*model.Response, error) { return nil, errCrash }
+	in := agent.Turn{Agent: "a", Principal: principal.Local()}
+	j := &journal{outputs: map[string]json.RawMessage{}, asked: map[string]int{}, limit: never}
+	if _, err := s.loop.Replay(t.Context(), "run_1", id, in, j); !errors.Is(err, errCrash) {
+		t.Fatalf("before the crash: %v", err)
+	}
+	was := s.asked[len(s.asked)-1]
+	s.answer = good
+	if o, err := s.loop.Replay(t.Context(), "run_1", id, in, j); err != nil || o.Status != run.Completed {
+		t.Fatalf("after the crash: %+v, %v", o, err)
+	}
+	is := s.asked[len(s.asked)-1]
+	if diff := cmp.Diff(was.Messages, is.Messages); diff != "" || len(s.summed) != 1 {
+		t.Errorf("%d summaries; sent (-before the crash +after):\n%s", len(s.summed), diff)
 	}
 }

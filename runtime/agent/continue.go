@@ -57,6 +57,9 @@ func join(a, b *model.Response) *model.Response {
 	out := *b
 	out.Message.Content = a.Message.Content + b.Message.Content
 	out.Message.Reasoning = joinText(a.Message.Reasoning, b.Message.Reasoning)
+	if out.Message.Opaque == nil {
+		out.Message.Opaque = a.Message.Opaque
+	}
 	out.Usage = a.Usage.Add(b.Usage)
 	return &out
 }

@@ -30,6 +30,11 @@ func wired(t *testing.T, label string, attempts int, answers ...modeltest.Answer
 	for i, a := range answers {
 		handlers[i] = a
 	}
+	return serving(t, label, attempts, handlers...)
+}
+
+func serving(t *testing.T, label string, attempts int, handlers ...http.Handler) (*snapshot.Model, *modeltest.Server) {
+	t.Helper()
 	server := modeltest.NewServer(t, handlers...)
 	p, err := openai.New(openai.Options{
 		Label: label, Model: label, BaseURL: server.URL,
@@ -68,7 +73,7 @@ func followed(t *testing.T, events []run.Event) (text string, told []string) {
 		if err := json.Unmarshal(e.Data, &d); err != nil {
 			t.Fatal(err)
 		}
-		switch e.Type { //nolint:exhaustive // the others are not of messages
+		switch e.Type {
 		case run.MessageDelta:
 			if d.Attempt != attempt {
 				t.Errorf("text %q is of attempt %d, want %d", d.Text, d.Attempt, attempt)
@@ -124,6 +129,14 @@ func TestFallback(t *testing.T) {
 		{
 			name: "empty, by the fallback", first: []modeltest.Answer{refuses(503), refuses(503)}, second: []modeltest.Answer{says(), says("hello")},
 			want: "hello", told: []string{"a to b", "a to b", "completed by b"},
+		},
+		{
+			name: "broken, then empty by the fallback", first: []modeltest.Answer{breaks, says("hello")}, second: []modeltest.Answer{says()},
+			want: "hello", told: []string{"a to b", "restarted", "completed by a"},
+		},
+		{
+			name: "thoughts that came to nothing", first: []modeltest.Answer{{Reasoning: []string{"hm"}}, says("hello")},
+			want: "hello", told: []string{"restarted", "completed by a"},
 		},
 	}
 	for _, tt := range tests {

@@ -58,7 +58,7 @@ func says(v any) expr { return func(map[string]any) (any, error) { return v, nil
 
 // world is a loop on a real store with the generations a test makes.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	db      *sqlite.DB
 	hub     *events.Hub
 	holder  *snapshot.Holder
@@ -78,7 +78,7 @@ type world struct {
 	drain   time.Duration // of the generation that a swap replaces
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	return newWorldOn(t, func(db *sqlite.DB) backing { return db }, nil)
 }
@@ -90,7 +90,7 @@ type backing interface {
 }
 
 // newWorldOn makes a world whose loop sees the database through wrap.
-func newWorldOn(t *testing.T, wrap func(*sqlite.DB) backing, steps func(string) run.Steps) *world {
+func newWorldOn(t testing.TB, wrap func(*sqlite.DB) backing, steps func(string) run.Steps) *world {
 	t.Helper()
 	dir := t.TempDir()
 	log := slog.New(slog.DiscardHandler)

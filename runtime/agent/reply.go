@@ -78,6 +78,7 @@ func (t *turn) callModel(ctx context.Context, i int, p prepared) (replied, error
 		r.Ended = "wall"
 		return r, err
 	case errors.Is(err, errWall) && !p.Final:
+		t.unsaid = q.spoke
 		return replied{Ended: "wall", Usage: q.usage, Cost: q.cost}, nil
 	case err != nil:
 		return replied{}, err
@@ -97,8 +98,11 @@ func (q *question) commit(ctx context.Context, resp *model.Response) (replied, e
 		r.Refused, r.Finish, m.Calls = len(m.Calls), model.Stop, nil
 	}
 	if m.Content == "" && len(m.Calls) == 0 {
+		t.unsaid = q.spoke
 		return r, nil
 	}
+	t.attempt = 0 // the next message begins with its first
+
 	// What a model said is committed and announced even if the run was canceled a moment
 	// ago: it was streamed to clients already.
 	ctx = context.WithoutCancel(ctx)
@@ -123,9 +127,15 @@ func (q *question) commit(ctx context.Context, resp *model.Response) (replied, e
 	return r, pending.Wait(ctx)
 }
 
-// restarts begins the attempts at a message. One that another process was at begins anew.
+// restarts begins the attempts at a message. One that another process was at begins anew,
+// and so does one of which a step before told something and that came to nothing.
 func (t *turn) restarts(ctx context.Context) error {
-	t.attempt = 1
+	t.attempt = max(t.attempt, 1)
+	if t.unsaid {
+		t.unsaid = false
+		t.attempt++
+		return t.stream.Emit(ctx, run.MessageRestarted, t.generation(), restartedData{t.attempt})
+	}
 	if !t.resumed || t.again {
 		return nil
 	}

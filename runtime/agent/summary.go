@@ -20,6 +20,7 @@ const (
 	summaryTimeout = time.Minute
 	summaryTokens  = 4096 // of what the model may write
 	summaryChars   = 24_000
+	leastSummary   = 400
 	digestChars    = 8_000
 	taskChars      = 4_000
 	todoChars      = 4_000
@@ -56,7 +57,9 @@ func (q *question) summarise(ctx context.Context, p plan) (text string, digested
 		text = p.digest()
 	}
 	text, _ = q.o.Redact.Text(text)
-	return clip(text, summaryChars), digested, nil
+	// Half of what it stands for at most: a summary that is no shorter is none.
+	half := (p.weight() + tokensIn(p.before.Text)) * charsPerToken / 2
+	return clip(text, min(summaryChars, max(leastSummary, half))), digested, nil
 }
 
 // summaryRequest asks for a summary, without tools. It takes at most half of the window.

@@ -144,3 +144,31 @@ func TestToolStep(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsAreAssembledOnce: a further message costs no more in a long session than in a
+// short one, but for the copy of what is sent.
+func TestRowsAreAssembledOnce(t *testing.T) {
+	allocs := func(n int) float64 {
+		var all []session.Message
+		for i := range n {
+			id := strconv.Itoa(i)
+			all = append(all, rows(
+				chat.Message{Role: chat.User, Content: "a"}, chat.Message{Role: chat.Assistant, Calls: []chat.Call{{ID: id}}},
+				chat.Message{Role: chat.Tool, CallID: id, Content: "r"}, chat.Message{Role: chat.Assistant, Content: "b"},
+			)...)
+		}
+		for i := range all {
+			all[i].Seq = int64(i + 1)
+		}
+		tr := newTranscript(all, "now")
+		tr.messages()
+		return testing.AllocsPerRun(20, func() {
+			tr.add(session.Message{Seq: tr.next(), Run: "now", Message: chat.Message{Role: chat.Assistant, Content: "c"}})
+			tr.messages()
+			tr.weight()
+		})
+	}
+	if few, many := allocs(10), allocs(1000); many > few+1 {
+		t.Errorf("a message costs %.0f allocations after 1,000 turns, and %.0f after 10", many, few)
+	}
+}

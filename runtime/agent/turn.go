@@ -37,6 +37,7 @@ type turn struct {
 	unsettled  events.Pending // the final message, which is on its way
 	attempt    int            // at the message under way
 	again      bool           // the attempts of another process are counted
+	unsaid     bool           // something was told of a message that came to nothing
 	stream     *events.Stream
 	transcript *transcript
 	loops      guard

@@ -144,29 +144,33 @@ func make69(err error) []error {
 
 func TestRetryable(t *testing.T) {
 	tests := []struct {
-		err  error
-		want bool
+		err       error
+		want      bool
+		elsewhere bool
 	}{
-		{nil, false},
-		{errors.ErrUnsupported, false},
-		{fault.New(fault.Exhausted, "x"), true},
-		{fault.Wrap(fault.Exhausted, model.ErrQuota, "x"), false},
-		{fault.Wrap(fault.Exhausted, &model.RetryAfterError{Err: model.ErrQuota}, "x"), false},
-		{fault.New(fault.Unavailable, "x"), true},
-		{fmt.Errorf("calling: %w", fault.New(fault.Unavailable, "x")), true},
-		{fault.New(fault.Timeout, "x"), false},
-		{context.DeadlineExceeded, false},
-		{fault.Wrap(fault.Timeout, model.ErrConnect, "x"), true},
-		{fault.Wrap(fault.Timeout, model.ErrFirstToken, "x"), true},
-		{fault.New(fault.Invalid, "x"), false},
-		{fault.New(fault.Denied, "x"), false},
-		{fault.New(fault.TooLarge, "x"), false},
-		{fault.New(fault.Canceled, "x"), false},
-		{fault.New(fault.Internal, "x"), false},
+		{nil, false, false},
+		{errors.ErrUnsupported, false, false},
+		{fault.New(fault.Exhausted, "x"), true, true},
+		{fault.Wrap(fault.Exhausted, model.ErrQuota, "x"), false, true},
+		{fault.Wrap(fault.Exhausted, &model.RetryAfterError{Err: model.ErrQuota}, "x"), false, true},
+		{fault.New(fault.Unavailable, "x"), true, true},
+		{fmt.Errorf("calling: %w", fault.New(fault.Unavailable, "x")), true, true},
+		{fault.New(fault.Timeout, "x"), false, false},
+		{context.DeadlineExceeded, false, false},
+		{fault.Wrap(fault.Timeout, model.ErrConnect, "x"), true, true},
+		{fault.Wrap(fault.Timeout, model.ErrFirstToken, "x"), true, true},
+		{fault.New(fault.Invalid, "x"), false, false},
+		{fault.New(fault.Denied, "x"), false, true},
+		{fault.New(fault.TooLarge, "x"), false, false},
+		{fault.New(fault.Canceled, "x"), false, false},
+		{fault.New(fault.Internal, "x"), false, false},
 	}
 	for _, tt := range tests {
 		if got := model.Retryable(tt.err); got != tt.want {
 			t.Errorf("Retryable(%v) = %v, want %v", tt.err, got, tt.want)
+		}
+		if got := model.Elsewhere(tt.err); got != tt.elsewhere {
+			t.Errorf("Elsewhere(%v) = %v, want %v", tt.err, got, tt.elsewhere)
 		}
 	}
 }
