@@ -31,7 +31,7 @@ import (
 )
 
 // pg is the PostgreSQL of the tests of this package.
-var pg = pgtest.New(pgtest.Options{}) //nolint:gochecknoglobals // one for the test binary
+var pg = pgtest.New(pgtest.Options{})
 
 const durableEnv = "HERMES_TEST_DURABLE" // set in the child: how it is to run
 
@@ -105,13 +105,12 @@ type effects struct {
 	mu     sync.Mutex // guards below
 	lines  map[string]int
 	count  int
-	killAt int            // the request at which the child dies, from 1; 0: none
-	after  bool           // it dies when the trace is there, else before
-	pid    int            // of the child
-	wait   time.Duration  // how long each takes
-	ended  chan struct{}  // closed with the test
-	dead   chan struct{}  // closed when the child was killed
-	by     map[string]int // requests by child
+	killAt int           // the request at which the child dies, from 1; 0: none
+	after  bool          // it dies when the trace is there, else before
+	pid    int           // of the child
+	wait   time.Duration // how long each takes
+	ended  chan struct{} // closed with the test
+	dead   chan struct{} // closed when the child was killed
 }
 
 func newEffects(t *testing.T) *effects {

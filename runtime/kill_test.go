@@ -51,12 +51,13 @@ func killChild(at string) int {
 	if err != nil {
 		panic(err)
 	}
-	var serving atomic.Bool
+	var serving atomic.Pointer[System]
 	var commits atomic.Int64
 	sys, err := New(Options{
 		ConfigDir: "agents", Listen: "127.0.0.1:0", NoWatch: true, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		onCommit: func() {
-			if serving.Load() && commits.Add(1) == n {
+			// Beats are no commits of the run.
+			if sys := serving.Load(); sys != nil && sys.Loop().Load() > 0 && commits.Add(1) == n {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {} // nothing may happen between the signal and the end
 			}
@@ -71,7 +72,7 @@ func killChild(at string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	serving.Store(true)
+	serving.Store(sys)
 	if err := sys.Serve(context.Background(), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

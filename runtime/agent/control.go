@@ -11,7 +11,6 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/run"
-	"github.com/hermes-runtime/hermes/runtime/session"
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
@@ -180,6 +179,3 @@ func (t *turn) ends() bool {
 	t.run.ending = len(t.run.steering) == 0
 	return t.run.ending
 }
-
-// isSteering says whether a message was given to a running turn.
-func isSteering(m session.Message) bool { return strings.HasPrefix(m.Step, steerPrefix) }

@@ -217,7 +217,7 @@ func terminal(s run.Status) run.EventType {
 		return run.RunCompleted
 	case run.Canceled:
 		return run.RunCanceled
-	case run.Failed, run.Running:
+	case run.Failed, run.Running, run.Queued:
 	}
 	return run.RunFailed
 }
