@@ -3,11 +3,9 @@
 // scenario that passed.
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
+import { baseURL, model, run } from './scenarios.mjs';
 
-const baseURL = process.env.HERMES_BASE_URL;
-assert.ok(baseURL, 'HERMES_BASE_URL is not set');
 const client = new OpenAI({ baseURL, apiKey: process.env.HERMES_KEY ?? 'none', maxRetries: 0 });
-const model = 'tester';
 const user = (content) => ({ role: 'user', content });
 const look = {
   type: 'function',
@@ -22,7 +20,7 @@ const look = {
   },
 };
 
-const scenarios = {
+await run({
   async 'lists models'() {
     const ids = [];
     for await (const m of client.models.list()) ids.push(m.id);
@@ -130,14 +128,4 @@ const scenarios = {
     for await (const c of stream) { if (c.choices[0]?.delta?.content) break; }
     stream.controller.abort();
   },
-};
-
-for (const [name, run] of Object.entries(scenarios)) {
-  try {
-    await run();
-  } catch (e) {
-    console.error(`FAILED ${name}:`, e);
-    process.exit(1);
-  }
-  console.log(`ok ${name}`);
-}
+});

@@ -51,6 +51,24 @@ model "rules" {
       after_words = 2
     }
   }
+
+  rule {
+    match = "^break ai$"
+    reply = "One two three."
+    fail {
+      status      = 503
+      after_words = 2
+    }
+  }
+
+  rule {
+    match = "^break langchain$"
+    reply = "One two three."
+    fail {
+      status      = 503
+      after_words = 2
+    }
+  }
 }
 
 agent "tester" {
