@@ -312,7 +312,7 @@ type Agent struct {
 	DisabledToolsets []string
 	DisabledTools    []string
 	Agents           []string // keys of Config.Agents, and names of agents that were removed
-	ToolRefresh      string // step | turn
+	ToolRefresh      string   // step | turn
 	Parallel         int
 	Budget           Budget
 	Results          AgentResults
