@@ -83,6 +83,9 @@ type Func struct {
 	// ReadsResults says that it reads stored results: a tool of it is given to every agent
 	// that does not deny it, and offered while there is a result to read.
 	ReadsResults bool
+	// RunsAgents says that it gives work to other agents: a tool of it is given to every agent
+	// that declares some and does not deny it, and to no other.
+	RunsAgents bool
 	// New makes the handler of one declaration. A *ConfigError is shown at its
 	// attribute. The handler may implement io.Closer; it is closed after its last call.
 	New func(b Binding) (tool.Handler, error)

@@ -29,6 +29,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/hostfuncs/orchestrate"
 	"github.com/hermes-runtime/hermes/hostfuncs/std"
 	"github.com/hermes-runtime/hermes/runtime/agent"
 	"github.com/hermes-runtime/hermes/runtime/approval"
@@ -46,6 +47,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/store/lock"
 	"github.com/hermes-runtime/hermes/runtime/telemetry"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 	"github.com/hermes-runtime/hermes/wasmtools"
 )
 
@@ -183,7 +185,7 @@ func (s *System) openTools() error {
 	s.checks = check.New(check.Options{Log: s.log})
 	s.onClose(s.checks.Close)
 	var err error
-	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard, Results: s.db, Content: s.results}, s.o.HostFuncs)
+	s.funcs, err = Funcs(std.Deps{Sessions: s.db, Egress: guard, Results: s.db, Content: s.results, Agents: delegate}, s.o.HostFuncs)
 	return err
 }
 
@@ -232,6 +234,12 @@ func (s *System) guests() wasmtools.Stats {
 		return wasm.Stats()
 	}
 	return wasmtools.Stats{}
+}
+
+// delegate runs an agent for a call of another one.
+func delegate(ctx context.Context, c *tool.Call, t orchestrate.Task) (orchestrate.Report, error) {
+	r, err := agent.Delegate(ctx, c, agent.Work{Agent: t.Agent, Text: t.Text})
+	return orchestrate.Report(r), err
 }
 
 // Funcs are the standard native functions and more; a name in both is an error.

@@ -99,6 +99,7 @@ func TestShippedTools(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
+		"agents/delegate write untrusted=false parallel=true",
 		"code/run_javascript read untrusted=false parallel=true",
 		"data/csv_query read untrusted=false parallel=true",
 		"data/json_query read untrusted=false parallel=true",

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-runtime/hermes/hostfuncs"
 	"github.com/hermes-runtime/hermes/hostfuncs/clock"
 	"github.com/hermes-runtime/hermes/hostfuncs/file"
+	"github.com/hermes-runtime/hermes/hostfuncs/orchestrate"
 	"github.com/hermes-runtime/hermes/hostfuncs/result"
 	"github.com/hermes-runtime/hermes/hostfuncs/state"
 	"github.com/hermes-runtime/hermes/hostfuncs/web"
@@ -24,6 +25,7 @@ type Deps struct {
 	Egress   *egress.Guard
 	Results  result.Rows // with Content: what result.read reads
 	Content  result.Content
+	Agents   orchestrate.Runner // runs the agents that get work; nil: none
 }
 
 // Funcs lists every function, by family.
@@ -32,5 +34,5 @@ func Funcs(d Deps) []hostfuncs.Func {
 	if d.Sessions != nil {
 		sessions = d.Sessions
 	}
-	return slices.Concat(file.Funcs(), web.Funcs(d.Egress), clock.Funcs(), state.Funcs(sessions), result.Funcs(d.Results, d.Content))
+	return slices.Concat(file.Funcs(), web.Funcs(d.Egress), clock.Funcs(), state.Funcs(sessions), result.Funcs(d.Results, d.Content), orchestrate.Funcs(d.Agents))
 }

@@ -39,7 +39,7 @@ func TestEveryFunctionDescribesItself(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"file.read", "file.write", "file.list", "file.search", "http.request", "time.now", "session.search", "result.read"}
+	want := []string{"file.read", "file.write", "file.list", "file.search", "http.request", "time.now", "session.search", "result.read", "agent.run"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("functions (-want +got):\n%s", diff)
 	}

@@ -60,6 +60,7 @@ var ranks = map[string]int{
 	"hostfuncs/web":               4,
 	"hostfuncs/clock":             4,
 	"hostfuncs/state":             4,
+	"hostfuncs/orchestrate":       4,
 
 	"runtime/model/openai":    5,
 	"runtime/model/anthropic": 5,

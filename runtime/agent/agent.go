@@ -38,6 +38,14 @@
 // What is sent depends on the stored messages, that summary, and the agent alone, and only
 // grows at its end.
 //
+// # Agents that work for others
+//
+// A call can give work to another agent (see [Delegate]). That is a run of its own, in
+// a hidden session of the same principal, which the key of the call finds again after a
+// crash. The call rests while it waits, like one that waits for an approval. What the run
+// may use is no more than what the budgets of the run above have left when it begins, and
+// what it used is added there when the call has its result.
+//
 // The package does not validate or run tools (dispatch), speak to providers (model),
 // or serve anybody (server).
 //
@@ -46,8 +54,9 @@
 // The input is committed before anything else happens. An assistant message is
 // committed before any of its calls runs, and everything is committed before it is
 // announced. What a step commits is one transaction with the memory of the step, under the
-// lease of the run: a process whose run was taken over writes nothing any more. Every call gets exactly one result, also after a cancel, a timeout or a
-// crash. A run ends with exactly one terminal event. One step uses one generation.
+// lease of the run: a process whose run was taken over writes nothing any more. Every call
+// gets exactly one result, also after a cancel, a timeout or a crash. A run ends with
+// exactly one terminal event. One step uses one generation.
 //
 // # Concurrency
 //
@@ -63,6 +72,7 @@ import (
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/events"
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -114,7 +124,7 @@ type Loop struct {
 	mu      sync.Mutex // guards below
 	active  map[string]*Running
 	idle    *sync.Cond // signalled when a run ends
-	resting int        // active runs that only wait for an approval
+	resting int        // active runs that only wait for approvals and other runs
 	closing bool
 	ending  int           // ends of runs that are still to be stored
 	closed  chan struct{} // closed by Close
@@ -165,6 +175,9 @@ type Turn struct {
 	OnBusy string
 	// Parent is the run whose call this one works for.
 	Parent string
+	// Within is what the budgets of that run have left, as limits of this one beside the
+	// agent's own; nil: no limits.
+	Within *config.Budget
 }
 
 // Outcome is how a run ended.
@@ -177,6 +190,8 @@ type Outcome struct {
 	Usage      chat.Usage
 	Cost       float64 // by the prices of the models that answered
 	Iterations int
+	ToolCalls  int
+	Below      Spent        // by agents that it gave work to
 	Err        *fault.Error // why it failed or was canceled
 }
 

@@ -24,9 +24,9 @@ type Desk interface {
 	List(ctx context.Context, scope session.Scope, l store.ApprovalList) ([]store.Approval, error)
 }
 
-// errParked is how a turn ends in this process that waits for an approval while the
-// server stops: its run goes on after the next start.
-var errParked = fault.New(fault.Unavailable, "the server stopped while this run waited for an approval: the run goes on when the server is back")
+// errParked is how a turn ends in this process that waits for an approval, or for another
+// run, while the server stops: its run goes on after the next start.
+var errParked = fault.New(fault.Unavailable, "the server stopped while this run waited: it goes on when the server is back")
 
 // maxAsked is how often a call is asked about again because policies changed meanwhile.
 const maxAsked = 3
@@ -178,39 +178,46 @@ type resolvedData struct {
 
 // begins counts a call that is at work; the returned function ends it.
 func (t *turn) begins() (ends func()) {
-	t.count(1, 0)
-	return func() { t.count(-1, 0) }
+	t.count(1, 0, 0)
+	return func() { t.count(-1, 0, 0) }
 }
 
 // idles takes a call out of those at work while it waits for an approval. With the last one
 // the turn lets its generation and its place go, and its time stands still.
 func (t *turn) idles() (resume func()) {
-	if t.count(-1, 1) {
-		t.letGo()
-		t.unpin()
-	}
-	return func() { t.count(1, -1) }
+	t.count(-1, 1, 0)
+	return func() { t.count(1, -1, 0) }
 }
 
-// count counts calls that are at work and those that wait for an approval. It says whether
-// the turn only waits.
-func (t *turn) count(working, asking int) (idle bool) {
+// waitsForRun is idles for a call that waits for another run, during which time goes on.
+func (t *turn) waitsForRun() (resume func()) {
+	t.count(-1, 0, 1)
+	return func() { t.count(1, 0, -1) }
+}
+
+// count counts calls that are at work, those that wait for an approval, and those that wait
+// for another run.
+func (t *turn) count(working, asking, delegating int) {
 	t.mu.Lock()
-	t.working, t.asking = t.working+working, t.asking+asking
-	idle = t.working == 0 && t.asking > 0
-	was := !t.idleSince.IsZero()
-	switch {
-	case idle && !was:
+	t.working, t.asking, t.delegating = t.working+working, t.asking+asking, t.delegating+delegating
+	rests := t.working == 0 && t.asking+t.delegating > 0
+	changed := rests != t.rested
+	t.rested = rests
+	switch still := rests && t.delegating == 0; {
+	case still && t.idleSince.IsZero():
 		t.idleSince = time.Now()
-	case !idle && was:
+	case !still && !t.idleSince.IsZero():
 		t.idle += time.Since(t.idleSince)
 		t.idleSince = time.Time{}
 	}
-	t.mu.Unlock()
-	if idle != was {
-		t.rests(idle)
+	if rests && changed {
+		t.drop()
+		t.dropPin()
 	}
-	return idle
+	t.mu.Unlock()
+	if changed {
+		t.rests(rests)
+	}
 }
 
 // rests takes the run out of those that count for runtime.max_runs, or puts it back.

@@ -68,6 +68,7 @@ type world struct {
 	number  int64
 	tools   map[tool.Name]*registry.Tool
 	agent   config.Agent
+	others  []config.Agent // beside it
 	model   config.Model
 	rules   []script.Rule
 	replace model.Provider    // instead of the script
@@ -157,19 +158,27 @@ func (w *world) swap() {
 func (w *world) snapshot() *snapshot.Snapshot {
 	w.t.Helper()
 	reg := registry.Seal(slices.Collect(maps.Values(w.tools)), nil, w.checks)
-	view, err := reg.View(registry.ViewSpec{Agent: w.agent.Name, Toolsets: w.agent.Toolsets})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ag, m := w.agent, w.model
+	m := w.model
 	p := script.New(script.Options{Label: m.Label, Rules: w.rules, Delay: m.Delay})
 	if w.replace != nil {
 		p = w.replace
 	}
 	sm := &snapshot.Model{Model: &m, Provider: p, Fallbacks: w.next}
+	agents := map[string]*snapshot.Agent{}
+	for _, ag := range append([]config.Agent{w.agent}, w.others...) {
+		spec := registry.ViewSpec{Agent: ag.Name, Toolsets: ag.Toolsets, DisabledTools: ag.DisabledTools}
+		for _, name := range ag.Agents {
+			spec.Agents = append(spec.Agents, registry.Worker{Name: name})
+		}
+		view, err := reg.View(spec)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		agents[ag.Name] = &snapshot.Agent{Agent: &ag, View: view, Model: sm, Summaries: w.sums}
+	}
 	return &snapshot.Snapshot{
 		Number: w.number, Config: &config.Config{Runtime: config.Runtime{MaxRuns: w.maxRuns}, Server: config.Server{Keys: w.keys}}, Registry: reg,
-		Agents: map[string]*snapshot.Agent{ag.Name: {Agent: &ag, View: view, Model: sm, Summaries: w.sums}}, Models: map[string]*snapshot.Model{"m": sm},
+		Agents: agents, Models: map[string]*snapshot.Model{"m": sm},
 	}
 }
 

@@ -189,7 +189,7 @@ func (l *Loop) late(ctx context.Context, row store.Run, c store.Control) error {
 		return err
 	}
 	t := kept.turn(row)
-	t.ClientTools, t.ToolChoice, t.Input, t.OnBusy = nil, nil, s.input(), BusyQueue
+	t.ClientTools, t.ToolChoice, t.Input, t.OnBusy, t.IdempotencyKey = nil, nil, s.input(), BusyQueue, ""
 	_, err := l.Start(principal.Into(ctx, kept.Principal), t)
 	return err
 }
@@ -232,7 +232,7 @@ func (l *Loop) outcomeOf(ctx context.Context, id string, last run.Event) (Outcom
 		if err := json.Unmarshal(last.Data, &end); err != nil {
 			return o, fmt.Errorf("decoding the end of run %s: %w", id, err)
 		}
-		o.Finish, o.Usage = end.Finish, end.Usage
+		o.Finish, o.Usage, o.Cost, o.ToolCalls, o.Below = end.Finish, end.Usage, end.Cost, end.ToolCalls, end.Below
 	}
 	if end.Message > 0 {
 		rows, err := l.o.Store.Messages(ctx, session.Scope{All: true}, row.Session, end.Message-1, 1)

@@ -43,9 +43,9 @@ func (t *turn) prepare(ctx context.Context, u used) (prepared, error) {
 	handles := t.handles(ctx, ag.View)
 	p := prepared{
 		Generation: h.Number, Offered: digestOf(ag.View.DefinitionsFor(handles)), Handles: handles,
-		Budget: ag.Budget, Parallel: max(1, ag.Parallel),
+		Budget: within(ag.Budget, t.Within), Parallel: max(1, ag.Parallel),
 	}
-	p.Reason = ended(ag.Budget, u, time.Since(t.since()))
+	p.Reason = ended(p.Budget, u, time.Since(t.since()))
 	p.Final = p.Reason != ""
 	return p, nil
 }
@@ -108,14 +108,15 @@ func (t *turn) authorize() error {
 
 // ended names the budget that is used up, or "".
 func ended(b config.Budget, u used, wall time.Duration) string {
+	all := u.total()
 	switch {
 	case b.Iterations > 0 && u.Iterations >= b.Iterations:
 		return "iterations"
-	case b.ToolCalls > 0 && u.ToolCalls >= b.ToolCalls:
+	case b.ToolCalls > 0 && all.ToolCalls >= b.ToolCalls:
 		return "tool_calls"
-	case b.Tokens > 0 && u.Usage.Total() >= b.Tokens:
+	case b.Tokens > 0 && all.Usage.Total() >= b.Tokens:
 		return "tokens"
-	case b.Cost > 0 && u.Cost >= b.Cost:
+	case b.Cost > 0 && all.Cost >= b.Cost:
 		return "cost"
 	case b.Wall > 0 && wall >= b.Wall:
 		return "wall"

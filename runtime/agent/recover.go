@@ -35,6 +35,9 @@ func (l *Loop) conclude(ctx context.Context, row store.Run, data terminalData) e
 		if open.call.Client {
 			continue
 		}
+		if err := l.abandon(ctx, row.Owner, row.ID+"/"+open.step, errCrashed); err != nil {
+			return err
+		}
 		last++
 		m := openResult(open, errCrashed, true)
 		m.Seq = last

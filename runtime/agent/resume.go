@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
+	"github.com/hermes-runtime/hermes/runtime/config"
 	"github.com/hermes-runtime/hermes/runtime/dispatch"
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/principal"
@@ -22,6 +23,7 @@ import (
 type resumable struct {
 	Principal    principal.Principal `json:"principal"`
 	Above        []string            `json:"above,omitempty"`
+	Within       *config.Budget      `json:"within,omitempty"`
 	Unattended   bool                `json:"unattended,omitempty"`
 	Instructions string              `json:"instructions,omitempty"`
 	ClientTools  []chat.Definition   `json:"client_tools,omitempty"`
@@ -37,7 +39,7 @@ type resumable struct {
 // yet.
 func resumableOf(t Turn, waits bool) (json.RawMessage, error) {
 	r := resumable{
-		Principal: t.Principal, Above: t.Above, Unattended: t.Unattended, Instructions: t.Instructions, ClientTools: t.ClientTools,
+		Principal: t.Principal, Above: t.Above, Within: t.Within, Unattended: t.Unattended, Instructions: t.Instructions, ClientTools: t.ClientTools,
 		ToolChoice: t.ToolChoice, MaxOutput: t.MaxOutput, Temperature: t.Temperature, TopP: t.TopP,
 	}
 	if waits {
@@ -67,7 +69,7 @@ func requestOf(t Turn) string {
 
 func (r resumable) turn(row store.Run) Turn {
 	return Turn{
-		Agent: row.Agent, Session: row.Session, IdempotencyKey: row.IdempotencyKey, Parent: row.Parent, Input: r.Input, Principal: r.Principal, Above: r.Above, Unattended: r.Unattended, Instructions: r.Instructions,
+		Agent: row.Agent, Session: row.Session, IdempotencyKey: row.IdempotencyKey, Parent: row.Parent, Input: r.Input, Principal: r.Principal, Above: r.Above, Within: r.Within, Unattended: r.Unattended, Instructions: r.Instructions,
 		ClientTools: r.ClientTools, ToolChoice: r.ToolChoice, MaxOutput: r.MaxOutput, Temperature: r.Temperature, TopP: r.TopP,
 	}
 }

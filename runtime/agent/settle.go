@@ -163,7 +163,13 @@ func (t *turn) answerOpenCalls(ctx context.Context, cause error) error {
 		if open.call.Client {
 			continue
 		}
-		m := openResult(open, cause, t.transcript.began(open.call.ID))
+		began := t.transcript.began(open.call.ID)
+		if began || t.resumed {
+			if err := t.abandon(ctx, t.owner, t.run.ID+"/"+open.step, cause); err != nil {
+				t.o.Log.Warn("canceling the run of a call", "run", t.run.ID, "call", open.call.ID, "generation", t.generation(), "err", err)
+			}
+		}
+		m := openResult(open, cause, began)
 		if _, err := t.commitNow(ctx, commitment{step: m.Step, generation: m.Generation, message: m.Message}); err != nil {
 			return err
 		}
@@ -228,11 +234,13 @@ type terminalData struct {
 	Usage      chat.Usage   `json:"usage"`
 	Cost       float64      `json:"cost"` // by the prices of the models; 0 without prices
 	Iterations int          `json:"iterations"`
+	ToolCalls  int          `json:"tool_calls,omitempty"`
+	Below      Spent        `json:"below,omitzero"` // used by agents that it gave work to
 	Error      *fault.Body  `json:"error,omitempty"`
 }
 
 func endData(o Outcome) terminalData {
-	d := terminalData{Message: o.Message.Seq, Finish: o.Finish, Usage: o.Usage, Cost: o.Cost, Iterations: o.Iterations}
+	d := terminalData{Message: o.Message.Seq, Finish: o.Finish, Usage: o.Usage, Cost: o.Cost, Iterations: o.Iterations, ToolCalls: o.ToolCalls, Below: o.Below}
 	if o.Err != nil {
 		d.Error = &fault.Body{Kind: o.Err.Kind.String(), Message: o.Err.Message}
 	}

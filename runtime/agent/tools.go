@@ -21,15 +21,18 @@ type ran struct {
 	Failed  bool  `json:"failed"`
 	// Repeated says that it is that of a call which an earlier one of its message answered.
 	Repeated bool `json:"repeated,omitempty"`
+	// Used is what agents used that the call gave work to.
+	Used Spent `json:"used,omitzero"`
 }
 
 // callTools runs the server's calls of a reply: neighbours that may overlap side by
 // side, up to the agent's parallel, the others alone and in order. It returns after
 // every call has its result.
-func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied) ([]ran, error) {
+func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied, u used) ([]ran, error) {
 	var out []ran
 	failed := map[int]bool{} // by index of the call
 	for _, group := range groups(r) {
+		t.spends(u.after(r, out))
 		results := make([]ran, len(group))
 		errs := make([]error, len(group))
 		slots := make(chan struct{}, max(1, p.Parallel))
@@ -60,6 +63,20 @@ func (t *turn) callTools(ctx context.Context, i int, p prepared, r replied) ([]r
 	}
 	repeated, err := t.answerRepeated(ctx, i, p, r, failed)
 	return append(out, repeated...), err
+}
+
+// spends notes what is used so far, for the budgets of agents that get work.
+func (t *turn) spends(u used) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spent = u
+}
+
+// spentBelow is what agents that got work have used so far.
+func (t *turn) spentBelow() Spent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spent.Below
 }
 
 // answerRepeated commits the results of calls that repeat an earlier one of their message.
@@ -129,14 +146,19 @@ func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref c
 	}
 	t.transcript.begin(call.ID)
 	defer t.begins()()
-	outcome, warning, err := t.guarding(ctx, i, p, r, ref, call)
+	d := &delegation{turn: t, call: call.ID, before: t.transcript.serverCallsBefore(r.Message, ref.Index), budget: p.Budget}
+	outcome, warning, err := t.guarding(d.into(ctx), i, p, r, ref, call)
 	if err != nil {
 		return ran{}, err
+	}
+	used, parked := d.came()
+	if parked && ctx.Err() == nil {
+		return ran{}, errParked
 	}
 	if outcome.Failed && errors.Is(context.Cause(ctx), ErrShutdown) {
 		return ran{}, ErrShutdown // whoever goes on with the run decides what becomes of the call
 	}
-	return t.commitResult(ctx, p, step, answered{call: call, outcome: outcome, warning: warning})
+	return t.commitResult(ctx, p, step, answered{call: call, outcome: outcome, warning: warning, used: used})
 }
 
 // guarding runs one call unless the turn goes round in a circle with it, and gives the
@@ -170,10 +192,11 @@ func (t *turn) guarding(ctx context.Context, i int, p prepared, r replied, ref c
 // dispatch runs one call, and asks for an approval where its policies want one. An error
 // means that the call has no result yet, and the run goes on elsewhere.
 func (t *turn) dispatch(ctx context.Context, i int, p prepared, r replied, ref callRef, call chat.Call) (dispatch.Outcome, error) {
-	if limit := p.Budget.ToolCalls; limit > 0 && t.transcript.serverCallsBefore(r.Message, ref.Index) >= limit {
+	before := t.transcript.serverCallsBefore(r.Message, ref.Index)
+	if limit := p.Budget.ToolCalls; limit > 0 && before+t.spentBelow().ToolCalls >= limit {
 		return refused(call, fault.New(fault.Exhausted, "the turn's budget of %d tool calls is used up: the call was not run", limit)), nil
 	}
-	c := &calling{turn: t, iteration: i, prepared: p, ref: ref, call: call, before: t.transcript.serverCallsBefore(r.Message, ref.Index)}
+	c := &calling{turn: t, iteration: i, prepared: p, ref: ref, call: call, before: before}
 	out := c.once(ctx, nil)
 	for range maxAsked {
 		if out.Ask == nil || !t.attended() {
@@ -232,7 +255,7 @@ func (c *calling) once(ctx context.Context, approved *dispatch.Ask) dispatch.Out
 		View: ag.View, Call: c.call, Agent: c.Agent, Above: c.Above, Session: c.run.Session, Run: c.run.ID,
 		Step: run.Key(c.iteration, "tool", c.ref.Index), Principal: c.principal(), Generation: h.Number, Live: c.allowed,
 		Policies: c.policies(h.Policies), ToolCalls: c.before, Iteration: c.iteration, Approved: approved, Ask: c.below(h.Number),
-		MaxChars: resultChars(ag.Model.ContextWindow), Room: c.room(ag), Retain: h.Retain, Watch: watch{c.turn, c.prepared.Generation},
+		MaxChars: resultChars(ag.Model.ContextWindow), Room: c.room(ag), Retain: c.retain(h), Watch: watch{c.turn, c.prepared.Generation},
 	})
 	c.keeps(out)
 	return out
@@ -259,11 +282,12 @@ type answered struct {
 	outcome  dispatch.Outcome
 	warning  string // to the model
 	repeated bool
+	used     Spent // by agents that it gave work to
 }
 
 func (t *turn) commitResult(ctx context.Context, p prepared, step string, r answered) (ran, error) {
 	o, call := r.outcome, r.call
-	out := ran{Failed: o.Failed, Repeated: r.repeated}
+	out := ran{Failed: o.Failed, Repeated: r.repeated, Used: r.used}
 	m, err := t.commitNow(context.WithoutCancel(ctx), commitment{
 		step: step, generation: p.Generation,
 		message: chat.Message{

@@ -56,10 +56,13 @@ type turn struct {
 	offeredIn int64
 	tools     []string          // under way
 	whole     map[string]string // arguments, by call, of which only a part is stored
-	// working and asking count the calls at work and those that wait for an approval.
-	working, asking int
-	idle            time.Duration // for how long the turn only waited
-	idleSince       time.Time     // zero: it does more
+	// working, asking and delegating count the calls at work, those that wait for an approval,
+	// and those that wait for another run.
+	working, asking, delegating int
+	rested                      bool          // it only waits
+	idle                        time.Duration // for how long it waited for approvals alone
+	idleSince                   time.Time     // zero: it does not
+	spent                       used          // so far, for the budgets of agents that it gives work to
 }
 
 // used is what a turn has consumed. It travels from settle to prepare.
@@ -69,7 +72,11 @@ type used struct {
 	Empty      int        `json:"empty"` // replies in a row that said nothing
 	Usage      chat.Usage `json:"usage"`
 	Cost       float64    `json:"cost"`
+	Below      Spent      `json:"below,omitzero"` // by agents that it gave work to
 }
+
+// total is what counts for the budgets.
+func (u used) total() Spent { return Spent{u.ToolCalls, u.Usage, u.Cost}.add(u.Below) }
 
 // after is what is used once a reply and its calls are paid for.
 func (u used) after(r replied, results []ran) used {
@@ -78,6 +85,7 @@ func (u used) after(r replied, results []ran) used {
 		if !r.Repeated {
 			u.ToolCalls++
 		}
+		u.Below = u.Below.add(r.Used)
 	}
 	u.Usage = u.Usage.Add(r.Usage)
 	u.Cost += r.Cost
@@ -113,7 +121,7 @@ func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, er
 	if err := t.stops(CancelAfterModel); err != nil {
 		return nil, u.after(r, nil), err
 	}
-	ran, err := t.callTools(ctx, i, p, r)
+	ran, err := t.callTools(ctx, i, p, r, u)
 	if err == nil {
 		err = t.stops(CancelAfterTools)
 	}
@@ -134,7 +142,7 @@ func (t *turn) iteration(ctx context.Context, i int, u used) (*settled, used, er
 }
 
 func (t *turn) outcome(s *settled, u used) Outcome {
-	o := Outcome{Usage: u.Usage, Cost: u.Cost, Iterations: u.Iterations}
+	o := Outcome{Usage: u.Usage, Cost: u.Cost, Iterations: u.Iterations, ToolCalls: u.ToolCalls, Below: u.Below}
 	if s != nil {
 		o.Status, o.Finish = run.Completed, s.Finish
 		o.Message, _ = t.transcript.at(s.Message)
@@ -252,10 +260,35 @@ func toolsText(names []string) string {
 func (t *turn) letGo() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.drop()
+}
+
+// drop needs mu.
+func (t *turn) drop() {
 	if t.lease != nil && t.lease != t.pinned {
 		t.lease.release()
 	}
 	t.lease = nil
+}
+
+// retain keeps a generation open for a handler that is left behind, if the turn still holds
+// it: a call that waits for another run may outlast that.
+func (t *turn) retain(h *held) func(who string) (release func()) {
+	return func(who string) func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.lease != h && t.pinned != h {
+			return func() {}
+		}
+		return h.Retain(who)
+	}
+}
+
+// holds says whether the turn has not let a generation go.
+func (t *turn) holds(h *held) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lease == h || t.pinned == h
 }
 
 func (t *turn) unpin() {
@@ -285,10 +318,16 @@ func (t *turn) agent() (*snapshot.Agent, *held, error) {
 	return ag, h, nil
 }
 
-// bounded is a context that also ends when the step's generation expires and, if wall
-// is set, when the turn's time is up.
+// bounded is a context that also ends when the step's generation expires while the turn
+// holds it and, if wall is set, when the turn's time is up.
 func (t *turn) bounded(ctx context.Context, h *held, wall time.Duration) (context.Context, func()) {
-	ctx, end := h.Bound(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	unwatch := context.AfterFunc(h.Expiry, func() {
+		if t.holds(h) {
+			cancel(context.Cause(h.Expiry))
+		}
+	})
+	end := func() { unwatch(); cancel(nil) }
 	if wall <= 0 {
 		return ctx, end
 	}

@@ -44,6 +44,7 @@ func agentBody() *body[Agent] {
 		may("tools", stringsKind(), "Names and globs of further tools. Default: none.", func(a *Agent) *[]string { return &a.Tools }),
 		may("disabled_toolsets", stringsKind(), "Toolsets whose tools it never has; taken off last.", func(a *Agent) *[]string { return &a.DisabledToolsets }),
 		may("disabled_tools", stringsKind(), "Names and globs of tools it never has; taken off last.", func(a *Agent) *[]string { return &a.DisabledTools }),
+		may("agents", stringsKind(), "The agents that it may give work to, with a tool of function agent.run. Default: none.", func(a *Agent) *[]string { return &a.Agents }),
 		opt("tool_refresh", enumKind("step", "turn"), "step", "When a running turn sees a new generation: at its next model call, or not before the next turn.", func(a *Agent) *string { return &a.ToolRefresh }),
 		opt("parallel", intKind(1, 256), 8, "How many calls of one step run at once.", func(a *Agent) *int { return &a.Parallel }),
 		single("budget", budget, func(a *Agent) *Budget { return &a.Budget }),
@@ -53,7 +54,6 @@ func agentBody() *body[Agent] {
 		may("on_disconnect", enumKind("continue", "cancel"), "What a lost client does to its run. Default: continue, and cancel for /v1 requests without a session.", func(a *Agent) *string { return &a.OnDisconnect }),
 		opt("on_busy", enumKind("queue", "reject", "steer", "interrupt"), "queue", "What happens to a message while a turn of its session runs: it waits, it is refused, it is given to that turn, or it ends that turn.", func(a *Agent) *string { return &a.OnBusy }),
 		refuse[Agent]("tool_select", "Tool search is not available yet. Give the agent fewer toolsets."),
-		refuse[Agent]("agents", "Delegation to other agents is not available yet."),
 		refuse[Agent]("output", "Structured output is not available yet. Describe the form of the answer in the instructions."),
 	), map[string]string{
 		"toolset": `Did you mean "toolsets"?`, "tool": `Did you mean "tools"? A tool is declared in a block of its own and named here.`,

@@ -230,6 +230,27 @@ func TestRemovals(t *testing.T) {
 	}
 }
 
+// TestRemovedAgent takes an agent away that another gives work to.
+func TestRemovedAgent(t *testing.T) {
+	boss := "agent \"boss\" {\n  model = \"offline\"\n  instructions = \"x\"\n  agents = [\"gone\"]\n}\n"
+	r := newReloader(t, map[string]string{
+		"agents/boss.hcl": boss, "agents/m.hcl": offline,
+		"agents/gone.hcl": "agent \"gone\" {\n  model = \"offline\"\n  instructions = \"x\"\n}\n",
+	})
+	r.remove("agents/gone.hcl")
+	r.load()
+	fatal(t, r.last, r.diags)
+	want := []string{`Unknown agent "gone": The agent "gone" was removed in generation 1, and is still named here. Remove the name, too.`}
+	if diff := cmp.Diff(want, r.messages(hcl.DiagWarning)); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	r.write("agents/boss.hcl", boss+"\n# changed\n")
+	r.load()
+	if got := r.messages(hcl.DiagError); len(got) != 1 {
+		t.Errorf("in a changed file: %v; want an error", got)
+	}
+}
+
 func (r *reloader) errors() hcl.Diagnostics {
 	return slices.DeleteFunc(slices.Clone(r.diags), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
 }

@@ -140,6 +140,8 @@ type Native struct {
 	Config   hostfuncs.Values
 	// ReadsResults is what the function says of itself.
 	ReadsResults bool
+	// RunsAgents is too.
+	RunsAgents bool
 
 	types map[string]hostfuncs.AttrType
 }
@@ -309,7 +311,8 @@ type Agent struct {
 	Tools            []string
 	DisabledToolsets []string
 	DisabledTools    []string
-	ToolRefresh      string // step | turn
+	Agents           []string // keys of Config.Agents, and names of agents that were removed
+	ToolRefresh      string   // step | turn
 	Parallel         int
 	Budget           Budget
 	Results          AgentResults

@@ -39,6 +39,7 @@ func (ld *load) link(objects []*evaluated) *Config {
 	l.policies()
 	l.cycles()
 	l.fallbackCycles()
+	l.agentCycles()
 	ld.diags = append(ld.diags, l.diags...)
 	l.cfg.Secrets = ld.metSecrets(objects)
 	ld.finish(l)
@@ -240,6 +241,7 @@ func (l *linker) references() {
 			l.names(o, "disabled_toolsets", a.DisabledToolsets, l.toolset)
 			l.names(o, "tools", a.Tools, l.tool)
 			l.names(o, "disabled_tools", a.DisabledTools, l.tool)
+			l.names(o, "agents", a.Agents, l.agent)
 		}
 	}
 	callers := map[string]*Tool{}
@@ -359,13 +361,16 @@ func (l *linker) removed(kind, name string) (int64, bool) {
 	return 0, false
 }
 
-// had says whether the configuration had a tool or toolset of the name.
+// had says whether the configuration had a tool, toolset or agent of the name.
 func (c *Config) had(kind, name string) bool {
 	if _, ok := c.declared[declaration{kind, name}]; ok {
 		return true
 	}
-	if kind == "tool" {
+	switch kind {
+	case "tool":
 		return c.Tools[tool.Name(name)] != nil
+	case "agent":
+		return c.Agents[name] != nil
 	}
 	if c.Toolsets[name] != nil {
 		return true

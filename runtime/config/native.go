@@ -44,7 +44,7 @@ func (f *frame) nativeHandler(t *toolBlock, b *hclsyntax.Block) *hostfuncs.Func 
 		f.errorf(attrRange(b, "function"), fmt.Sprintf("Unknown function %q", n.function), "There is no native function %q.%s List them with: hermes hostfuncs list.", n.function, suggest(n.function, sortedKeys(f.ld.natives)))
 		return nil
 	}
-	t.out.Native = &Native{Function: n.function, ReadsResults: fn.ReadsResults}
+	t.out.Native = &Native{Function: n.function, ReadsResults: fn.ReadsResults, RunsAgents: fn.RunsAgents}
 	return fn
 }
 

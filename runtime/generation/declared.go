@@ -195,6 +195,7 @@ func (m *maker) agents(views map[string]*registry.View) {
 		s.put("tools", a.Tools)
 		s.put("disabled_toolsets", a.DisabledToolsets)
 		s.put("disabled_tools", a.DisabledTools)
+		s.put("agents", a.Agents)
 		s.put("tool_refresh", a.ToolRefresh)
 		s.put("parallel", a.Parallel)
 		s.put("budget.iterations", a.Budget.Iterations)

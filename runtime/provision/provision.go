@@ -327,7 +327,7 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 		wire, rewrite := b.wire(a)
 		view, err := reg.ViewAfter(b.views[name], registry.ViewSpec{
 			Agent: name, Pos: string(a.Pos), Toolsets: a.Toolsets, Tools: a.Tools,
-			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Vars: lateVars(a), At: places(b.cfg.Paths.Project, a.Decl),
+			DisabledToolsets: a.DisabledToolsets, DisabledTools: a.DisabledTools, Agents: b.workers(a), Vars: lateVars(a), At: places(b.cfg.Paths.Project, a.Decl),
 			Lower: rewrite, Wire: wire,
 		})
 		if err != nil {
@@ -336,6 +336,17 @@ func (b *build) agents(reg *registry.Registry, models map[string]*snapshot.Model
 		}
 		b.reportQuarantined(a, view)
 		out[name] = &snapshot.Agent{Agent: a, View: view, Model: models[a.Model], Summaries: models[a.Compaction.Model]}
+	}
+	return out
+}
+
+// workers are the agents, of those that are there, to which an agent may give work.
+func (b *build) workers(a *config.Agent) []registry.Worker {
+	var out []registry.Worker
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(a.Agents))) {
+		if other := b.cfg.Agents[name]; other != nil {
+			out = append(out, registry.Worker{Name: name, Description: other.Description})
+		}
 	}
 	return out
 }

@@ -66,8 +66,12 @@ func (b *build) freeze(t *config.Tool, h *handler) (*registry.Tool, error) {
 
 // offer says when the tool is offered, as its function wants it.
 func offer(t *config.Tool) registry.Offer {
-	if t.Native != nil && t.Native.ReadsResults {
+	switch {
+	case t.Native == nil:
+	case t.Native.ReadsResults:
 		return registry.OfferHandles
+	case t.Native.RunsAgents:
+		return registry.OfferAgents
 	}
 	return ""
 }

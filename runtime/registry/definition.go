@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/late"
 	"github.com/hermes-runtime/hermes/runtime/schema"
+	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
 type functionBody struct {
@@ -27,7 +29,7 @@ func (t *Tool) Freeze() (*Tool, error) {
 	if t.Late != nil || len(t.ParamText) > 0 {
 		return t, nil
 	}
-	def, err := encodeDefinition(t, t.Description, t.Schema.JSON())
+	def, err := encodeDefinition(t.Name, t.Description, t.Schema.JSON())
 	t.definition = def
 	return t, err
 }
@@ -35,7 +37,7 @@ func (t *Tool) Freeze() (*Tool, error) {
 // Definition is the definition that every agent is offered, and false if texts in it
 // are made for each.
 func (t *Tool) Definition() (chat.Definition, bool) {
-	if t.definition == nil {
+	if t.definition == nil || t.Offer == OfferAgents {
 		return chat.Definition{}, false
 	}
 	return chat.Definition{Name: string(t.Name), JSON: t.definition}, true
@@ -54,7 +56,7 @@ func (t *Tool) define(scope *late.Scope) (chat.Definition, error) {
 	if err != nil {
 		return chat.Definition{}, err
 	}
-	def, err := encodeDefinition(t, description, parameters)
+	def, err := encodeDefinition(t.Name, description, parameters)
 	return chat.Definition{Name: string(t.Name), JSON: def}, err
 }
 
@@ -115,16 +117,53 @@ func evalText(expr late.Expr, scope *late.Scope) (string, error) {
 	return text, nil
 }
 
-func encodeDefinition(t *Tool, description string, parameters json.RawMessage) (json.RawMessage, error) {
+func encodeDefinition(name tool.Name, description string, parameters json.RawMessage) (json.RawMessage, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(functionDefinition{
-		Function: functionBody{Description: description, Name: string(t.Name), Parameters: parameters},
+		Function: functionBody{Description: description, Name: string(name), Parameters: parameters},
 		Type:     "function",
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encoding definition of %q: %w", t.Name, err)
+		return nil, fmt.Errorf("encoding definition of %q: %w", name, err)
 	}
 	return bytes.TrimRight(buf.Bytes(), "\n"), nil
+}
+
+// withAgents adds to a definition whom the tool can give work to: a list below its
+// description, and the names as the values of its argument agent.
+func withAgents(def chat.Definition, agents []Worker) (chat.Definition, error) {
+	var d functionDefinition
+	if err := json.Unmarshal(def.JSON, &d); err != nil {
+		return def, err
+	}
+	var root map[string]any
+	if err := json.Unmarshal(d.Function.Parameters, &root); err != nil {
+		return def, err
+	}
+	names := make([]string, len(agents))
+	var list strings.Builder
+	list.WriteString("\n\nAgents:")
+	for i, a := range agents {
+		names[i] = a.Name
+		list.WriteString("\n- " + a.Name)
+		if a.Description != "" {
+			list.WriteString(": " + strings.Join(strings.Fields(a.Description), " "))
+		}
+	}
+	if properties, ok := root["properties"].(map[string]any); ok {
+		if agent, ok := properties["agent"].(map[string]any); ok && agent["enum"] == nil {
+			agent["enum"] = names
+		}
+	}
+	whole, err := json.Marshal(root)
+	if err != nil {
+		return def, err
+	}
+	if d.Function.Parameters, err = schema.Canonical(whole); err != nil {
+		return def, err
+	}
+	encoded, err := encodeDefinition(tool.Name(def.Name), d.Function.Description+list.String(), d.Function.Parameters)
+	return chat.Definition{Name: def.Name, JSON: encoded}, err
 }

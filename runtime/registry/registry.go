@@ -47,6 +47,10 @@ type Offer string
 // without naming it, unless it is denied, and it is offered while a handle is live.
 const OfferHandles Offer = "handles"
 
+// OfferAgents is the offer of a tool that gives work to other agents: every agent that may
+// give some is given it without naming it, unless it is denied, and no other agent is.
+const OfferAgents Offer = "agents"
+
 // Tool is one tool, ready to be called. It is immutable and shared by all generations
 // in which its declaration is the same.
 type Tool struct {
@@ -111,6 +115,7 @@ type Registry struct {
 	sets    map[string]Set
 	index   *toolset.Index
 	readers []*Tool // of stored results, by name
+	workers []*Tool // that give work to other agents, by name
 	checker Checker
 	absent  map[tool.Name][]Reason
 }
@@ -130,11 +135,17 @@ func (r *Registry) Next(tools []*Tool, sets []Set, absent ...Absence) *Registry 
 		r.absent[a.Tool] = append(r.absent[a.Tool], a.Reason)
 	}
 	for _, t := range tools {
-		if r.tools[t.Name] = t; t.Offer == OfferHandles {
+		r.tools[t.Name] = t
+		switch t.Offer {
+		case OfferHandles:
 			r.readers = append(r.readers, t)
+		case OfferAgents:
+			r.workers = append(r.workers, t)
 		}
 	}
-	slices.SortFunc(r.readers, func(a, b *Tool) int { return cmp.Compare(a.Name, b.Name) })
+	byName := func(a, b *Tool) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(r.readers, byName)
+	slices.SortFunc(r.workers, byName)
 	for _, s := range sets {
 		r.sets[s.Name] = s
 	}

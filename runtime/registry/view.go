@@ -39,6 +39,8 @@ type ViewSpec struct {
 	Tools            []string // names and globs
 	DisabledToolsets []string
 	DisabledTools    []string // names and globs
+	// Agents are those that it may give work to, sorted by name.
+	Agents []Worker
 	// Vars are the variables of late descriptions, for example "agent".
 	Vars map[string]any
 	// At says where the attributes above stand; nil: not known.
@@ -47,6 +49,12 @@ type ViewSpec struct {
 	// names what it does: views of equal Wire lower alike.
 	Lower func(chat.Definition) (chat.Definition, []string, error)
 	Wire  string
+}
+
+// Worker is an agent as the one that gives it work is told of it.
+type Worker struct {
+	Name        string
+	Description string
 }
 
 // Quarantine is a tool that no form of can be sent to the agent's model: it is not offered.
@@ -119,12 +127,22 @@ func (r *Registry) View(spec ViewSpec) (*View, error) {
 	for name := range denied {
 		delete(given, name)
 	}
-	if len(given) > 0 {
-		for _, t := range r.readers {
+	unasked := func(tools []*Tool) {
+		for _, t := range tools {
 			if given[t.Name] == nil && !denied[t.Name] && len(r.index.Excluded(t.Name, spec.Toolsets...)) == 0 {
 				given[t.Name] = []way{{}}
 			}
 		}
+	}
+	if len(spec.Agents) > 0 {
+		unasked(r.workers)
+	} else {
+		for _, t := range r.workers {
+			delete(given, t.Name)
+		}
+	}
+	if len(given) > 0 {
+		unasked(r.readers)
 	}
 	v := &View{registry: r, spec: spec, position: make(map[tool.Name]int, len(given))}
 	return v, v.fill(given)
@@ -162,12 +180,13 @@ func (r *Registry) ViewAfter(before *View, spec ViewSpec) (*View, error) {
 // same says that the agent is given and denied the same, wherever that is declared.
 func (s ViewSpec) same(o ViewSpec) bool {
 	return s.Agent == o.Agent && slices.Equal(s.Toolsets, o.Toolsets) && slices.Equal(s.Tools, o.Tools) &&
-		slices.Equal(s.DisabledToolsets, o.DisabledToolsets) && slices.Equal(s.DisabledTools, o.DisabledTools) && s.Wire == o.Wire && reflect.DeepEqual(s.Vars, o.Vars)
+		slices.Equal(s.DisabledToolsets, o.DisabledToolsets) && slices.Equal(s.DisabledTools, o.DisabledTools) && slices.Equal(s.Agents, o.Agents) && s.Wire == o.Wire && reflect.DeepEqual(s.Vars, o.Vars)
 }
 
-// readsAs says that the same tools read stored results.
+// readsAs says that the same tools are given without being named.
 func (r *Registry) readsAs(o *Registry) bool {
-	return slices.EqualFunc(r.readers, o.readers, func(a, b *Tool) bool { return a.Name == b.Name })
+	same := func(a, b *Tool) bool { return a.Name == b.Name }
+	return slices.EqualFunc(r.readers, o.readers, same) && slices.EqualFunc(r.workers, o.workers, same)
 }
 
 // checksAs says that the sets have the same checks.
@@ -203,6 +222,11 @@ func (v *View) made(t *Tool, scope *late.Scope) (member, error) {
 	def, err := t.define(scope)
 	if err != nil {
 		return member{}, &DescriptionError{Tool: t.Name, Err: err}
+	}
+	if t.Offer == OfferAgents {
+		if def, err = withAgents(def, v.spec.Agents); err != nil {
+			return member{}, fmt.Errorf("telling tool %q of the agents: %w", t.Name, err)
+		}
 	}
 	m := member{tool: t, def: def}
 	if v.spec.Lower == nil {

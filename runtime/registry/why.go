@@ -15,7 +15,7 @@ import (
 
 // Reason is one rule that decided whether a tool is offered.
 type Reason struct {
-	// Rule is toolset | tool | results | exclude | disabled_toolset | disabled_tool | override |
+	// Rule is toolset | tool | results | agents | exclude | disabled_toolset | disabled_tool | override |
 	// check | health | policy | quarantine | enabled | removed | withheld | pending | unknown.
 	Rule string `json:"rule"`
 	// Offers says whether the rule speaks for the tool.
@@ -50,7 +50,7 @@ func (e Explanation) Is(rule string) bool {
 // decides.
 func (e Explanation) Given() bool {
 	return slices.ContainsFunc(e.Reasons, func(r Reason) bool {
-		return r.Offers && (r.Rule == "toolset" || r.Rule == "tool" || r.Rule == "results")
+		return r.Offers && (r.Rule == "toolset" || r.Rule == "tool" || r.Rule == "results" || r.Rule == "agents")
 	})
 }
 
@@ -65,12 +65,12 @@ func (v *View) Why(name tool.Name) Explanation {
 	given := v.whyGiven(t)
 	denied := v.whyDenied(t)
 	checks, pass := v.whyChecks(t)
-	barred := v.whyBarred(t)
-	e.Reasons = slices.Concat(given, v.whyExcluded(t), denied, whyOverride(t), checks, barred, whyHealth(t))
-	if len(given) == 0 {
+	barred, alone := v.whyBarred(t), v.whyAlone(t)
+	e.Reasons = slices.Concat(given, alone, v.whyExcluded(t), denied, whyOverride(t), checks, barred, whyHealth(t))
+	if len(given) == 0 && len(alone) == 0 {
 		e.Reasons = append([]Reason{v.notGiven(t)}, e.Reasons...)
 	}
-	e.Offered = len(given) > 0 && len(denied) == 0 && pass && len(barred) == 0
+	e.Offered = len(given) > 0 && len(denied) == 0 && len(alone) == 0 && pass && len(barred) == 0
 	return e
 }
 
@@ -133,22 +133,38 @@ func (v *View) whyGiven(t *Tool) []Reason {
 			}
 		}
 	}
-	return append(append(out, v.whyNamed("tool", true, "tools", v.spec.Tools, t)...), v.whyReads(t)...)
+	return append(append(out, v.whyNamed("tool", true, "tools", v.spec.Tools, t)...), v.whyUnasked(t)...)
 }
 
-// whyReads says of a reader of stored results that it needs no list, and when it is
-// offered.
-func (v *View) whyReads(t *Tool) []Reason {
-	if t.Offer != OfferHandles {
-		return nil
-	}
-	if _, given := v.position[t.Name]; !given {
+// whyAlone says of a tool that gives work to other agents that this one may give none.
+func (v *View) whyAlone(t *Tool) []Reason {
+	if t.Offer != OfferAgents || len(v.spec.Agents) > 0 {
 		return nil
 	}
 	return []Reason{{
-		Rule: "results", Offers: true, Pos: t.Pos,
-		Detail: "it reads stored results: every agent that has tools is given it, and it is offered to the model while the session has a result to read",
+		Rule: "agents", Pos: v.spec.At.at("agents", -1, v.spec.Pos),
+		Detail: fmt.Sprintf("it gives work to other agents, and agent %q names none in agents", v.spec.Agent),
 	}}
+}
+
+// whyUnasked says of a tool that needs no list why it is there, and when it is offered.
+func (v *View) whyUnasked(t *Tool) []Reason {
+	if _, given := v.position[t.Name]; !given {
+		return nil
+	}
+	switch t.Offer {
+	case OfferHandles:
+		return []Reason{{
+			Rule: "results", Offers: true, Pos: t.Pos,
+			Detail: "it reads stored results: every agent that has tools is given it, and it is offered to the model while the session has a result to read",
+		}}
+	case OfferAgents:
+		return []Reason{{
+			Rule: "agents", Offers: true, Pos: v.spec.At.at("agents", -1, v.spec.Pos),
+			Detail: "it gives work to other agents: every agent that names some in agents is given it",
+		}}
+	}
+	return nil
 }
 
 // ways are the paths by which a tool comes in through a toolset.

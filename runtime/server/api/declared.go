@@ -118,6 +118,7 @@ type agentDetail struct {
 	NamedTools       []string      `json:"named_tools"`
 	DisabledToolsets []string      `json:"disabled_toolsets"`
 	DisabledTools    []string      `json:"disabled_tools"`
+	Agents           []string      `json:"agents"` // that it may give work to
 	ToolRefresh      string        `json:"tool_refresh"`
 	Parallel         int           `json:"parallel"`
 	Budget           config.Budget `json:"budget"`
@@ -138,7 +139,7 @@ func (h *handler) getAgent(w http.ResponseWriter, r *http.Request) error {
 	}
 	d := agentDetail{
 		agentRow: rowOf(ag), Provider: ag.Model.Model.Provider, ModelName: ag.Model.Name, ContextWindow: ag.Model.ContextWindow,
-		Toolsets: list(ag.Toolsets), NamedTools: list(ag.Tools), DisabledToolsets: list(ag.DisabledToolsets), DisabledTools: list(ag.DisabledTools),
+		Toolsets: list(ag.Toolsets), NamedTools: list(ag.Tools), DisabledToolsets: list(ag.DisabledToolsets), DisabledTools: list(ag.DisabledTools), Agents: list(ag.Agents),
 		ToolRefresh: ag.ToolRefresh, Parallel: ag.Parallel, Budget: ag.Budget, OnDisconnect: ag.OnDisconnect, OnBusy: ag.OnBusy,
 	}
 	if p.IsAdmin() {
