@@ -14,7 +14,7 @@ import (
 const (
 	// maxLog is how many bytes of recent events a topic remembers. A subscriber that
 	// is further behind reads from the store.
-	maxLog = 1 << 20
+	maxLog = 64 << 10
 	// page is how many events are read from the store at once.
 	page = 256
 	// keepEnded is how many ended runs are remembered with their deltas, for whoever

@@ -163,11 +163,11 @@ func TestSubscriberBehindTheEnd(t *testing.T) {
 	next, stop := iter.Pull2(b.Subscribe(t.Context(), mine(), "r", 0))
 	defer stop()
 	list := pull(t, next, 1)
-	for i := range 500 {
+	for i := range 200 {
 		b.must(s.Delta(t.Context(), run.MessageDelta, 1, fmt.Sprint(i), i)) // attempts differ: no two are one
 	}
 	b.must(s.End(t.Context(), run.RunCompleted, completed("r"), nil))
-	list = append(list, pull(t, next, 501)...)
+	list = append(list, pull(t, next, 201)...)
 	wantGapless(t, list, 0)
 }
 

@@ -19,6 +19,10 @@ const (
 // Done is the payload that ends a stream of OpenAI's.
 const Done = "[DONE]"
 
+// readSize is how much is read at once. A chunk has some hundred bytes, and a thousand
+// streams may be open.
+const readSize = 4 << 10
+
 // Events reads a stream of server-sent events and gives the payload of each that has
 // one. A stream may end its lines with CR, LF or CRLF, leave out the space after the
 // colon, spread a payload over several data lines, send any number of comments, leave
@@ -46,7 +50,7 @@ type Events struct {
 
 // NewEvents reads the events of body.
 func NewEvents(body io.Reader) *Events {
-	return &Events{src: bufio.NewReaderSize(body, 32<<10)}
+	return &Events{src: bufio.NewReaderSize(body, readSize)}
 }
 
 // Next gives the next payload, which is valid until the next call. The error is io.EOF

@@ -126,24 +126,42 @@ func (s *Stream) begin() bool {
 // called; stop waits until it has ended. failed is called, once, when the client does
 // not take them.
 func (s *Stream) KeepAlive(failed func(error)) (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(KeepAlive / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-			}
-			if err := s.keepAlive(); err != nil {
-				failed(err)
-				return
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(quit); <-done })
+	k := &keeping{stream: s, failed: failed}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.timer = time.AfterFunc(KeepAlive/3, k.tick)
+	return k.stop
+}
+
+// keeping keeps a stream alive with a timer, since a goroutine for each of thousands of
+// streams would cost more than all else that is done for them.
+type keeping struct {
+	stream *Stream
+	failed func(error)
+
+	mu      sync.Mutex // guards below, and is held while a comment is sent
+	timer   *time.Timer
+	stopped bool
+}
+
+func (k *keeping) tick() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopped {
+		return
+	}
+	if err := k.stream.keepAlive(); err != nil {
+		k.failed(err)
+		return
+	}
+	k.timer.Reset(KeepAlive / 3)
+}
+
+func (k *keeping) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stopped = true
+	k.timer.Stop()
 }
 
 func (s *Stream) keepAlive() error {
