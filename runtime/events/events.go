@@ -4,7 +4,7 @@
 // It does not decide what happened (the loop does) and does not encode for clients
 // (the server does).
 //
-//	Stream.Emit, Commit, Delta ──> pending ──> committer: number, one transaction for all runs
+//	Stream.Emit, Commit, Delta ──> (open for 100 ms) ──> pending ──> committer: number, one transaction for all runs
 //	                                       │
 //	                                       v announce
 //	Subscribe: store ──caught up──> log of the topic (recent events in memory)
@@ -12,7 +12,9 @@
 //
 // # Invariants
 //
-// An event is committed before it is announced, deltas included. Events of a run are
+// An event is committed before it is announced. Text lingers for 100 ms in a delta before it
+// is committed, unless something else of the run follows; only SubscribeLive is told pieces
+// of it before. Events of a run are
 // numbered from 1 without gaps, also over a restart, in the order in which Emit, Post
 // and Delta were called. Nothing follows a terminal event. A subscriber sees every event
 // after the given number once and in order. Only deltas, and what is posted as passing, can be missing: the store drops
@@ -68,6 +70,10 @@ type Hub struct {
 	streams map[string]*Stream // live ones, by run
 	recent  []*topic           // of the runs that ended last, oldest first
 	pending []*entry           // in order of arrival
+	// lingering are deltas that take in text, in the order in which they began, and some that
+	// are in line already; timer runs while there are any.
+	lingering []*entry
+	timer     *time.Timer
 }
 
 // New returns a hub on a store. Close it before the store. log gets a line for each
@@ -79,7 +85,7 @@ func New(s Store, log *slog.Logger) *Hub {
 	h := &Hub{
 		store: s, log: log,
 		wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{}),
-		topics: map[string]*topic{}, streams: map[string]*Stream{},
+		topics: map[string]*topic{}, streams: map[string]*Stream{}, timer: time.NewTimer(lingers),
 	}
 	go h.commitAll()
 	return h
@@ -138,6 +144,9 @@ type entry struct {
 	flushed    chan struct{} // if set, no event: the stream is closed behind what came before
 
 	delta   bool
+	queued  bool // of a delta: it is in line, and takes in nothing more
+	number  int  // of a delta, among those of its stream
+	after   int  // events of its stream that are no deltas and come before it
 	text    []byte
 	attempt int
 	passing bool // dropped when its run completes, as a delta is
@@ -150,12 +159,18 @@ type entry struct {
 // what arrives during a commit shares the next one.
 func (h *Hub) commitAll() {
 	defer close(h.done)
+	defer h.timer.Stop()
 	for {
 		closing := false
 		select {
 		case <-h.wake:
+		case <-h.timer.C:
+			h.ripen()
 		case <-h.closed:
 			closing = true
+			h.mu.Lock()
+			h.allInLine()
+			h.mu.Unlock()
 		}
 		for batch := h.take(); len(batch) > 0; batch = h.take() {
 			h.commit(batch)
@@ -166,14 +181,13 @@ func (h *Hub) commitAll() {
 	}
 }
 
-// take empties the pending list. Deltas stop growing with it.
+// take empties the pending list.
 func (h *Hub) take() []*entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	batch := h.pending
 	h.pending = nil
 	for _, e := range batch {
-		e.stream.tail = nil
 		if n := len(e.text) + e.posted; n > 0 {
 			e.stream.taken(n)
 		}
@@ -258,7 +272,7 @@ func (h *Hub) settle(events []numbered, err error) {
 			continue
 		}
 		if n.row.Body != nil {
-			n.stream.topic.announce(n.event, len(n.row.Body))
+			n.stream.topic.announce(n, len(n.row.Body))
 		}
 		if n.typ.Terminal() {
 			h.keep(n.stream.topic)

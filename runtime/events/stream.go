@@ -37,7 +37,9 @@ type Stream struct {
 	terminal bool  // a terminal event has its number
 
 	// These are guarded by hub.mu.
-	tail    *entry        // the pending delta that further text may join
+	tail    *entry        // the open delta that further text may join
+	deltas  int           // begun
+	others  int           // events that are none, emitted
 	waiting int           // bytes that are pending and that nobody waits for
 	room    chan struct{} // closed when waiting falls or the stream ends
 	closing bool          // Close was called
@@ -64,6 +66,7 @@ func (h *Hub) Open(r store.Run) *Stream {
 	}
 	s := &Stream{hub: h, topic: h.acquire(r.ID), run: r.ID, session: r.Session, owner: r.Owner, epoch: r.Epoch, room: make(chan struct{})}
 	s.topic.broken(nil)
+	s.topic.fresh()
 	h.streams[r.ID] = s
 	return s
 }
@@ -171,7 +174,6 @@ func (s *Stream) Post(ctx context.Context, t run.EventType, generation int64, da
 	}
 	e := &entry{stream: s, typ: t, generation: generation, time: time.Now().UTC(), data: body, passing: passing, posted: len(body)}
 	return s.admit(ctx, e.posted, func() {
-		s.tail = nil
 		s.hub.enqueue(e)
 	})
 }
@@ -184,7 +186,7 @@ func (s *Stream) push(e *entry) error {
 	if err := s.refused(); err != nil {
 		return err
 	}
-	s.tail, s.closing = nil, e.flushed != nil
+	s.closing = e.flushed != nil
 	h.enqueue(e)
 	return nil
 }
@@ -202,9 +204,22 @@ func (s *Stream) refused() error {
 	return nil
 }
 
-// enqueue needs hub.mu.
+// enqueue puts an entry that is no delta in line, behind the open one of its stream. Needs
+// hub.mu.
 func (h *Hub) enqueue(e *entry) {
+	if s := e.stream; s.tail != nil {
+		h.queue(s.tail)
+	}
+	if e.typ != "" {
+		e.after = e.stream.others
+		e.stream.others++
+	}
 	h.pending = append(h.pending, e)
+	h.wakeUp()
+}
+
+// wakeUp tells the committer that something is pending.
+func (h *Hub) wakeUp() {
 	select {
 	case h.wake <- struct{}{}:
 	default:
@@ -212,13 +227,14 @@ func (h *Hub) enqueue(e *entry) {
 }
 
 // Delta adds a piece of text, in order with Emit, without waiting for its commit:
-// pieces of the same type, generation and attempt that arrive while a commit is under
-// way become one event. It waits only when much text is pending. That a commit failed
+// pieces of the same type, generation and attempt that follow each other within 100 ms
+// become one event. It waits only when much text is pending. That a commit failed
 // is the error of the next call. Empty text is no event.
 func (s *Stream) Delta(ctx context.Context, t run.EventType, generation int64, text string, attempt int) error {
 	if err := ctx.Err(); err != nil || text == "" {
 		return err
 	}
+	text = valid(text)
 	return s.admit(ctx, len(text), func() { s.join(t, generation, text, attempt) })
 }
 
@@ -257,15 +273,25 @@ func (s *Stream) admitted(n int, add func()) (<-chan struct{}, error) {
 
 // join adds text to the pending delta it belongs to, or makes one. It needs hub.mu.
 func (s *Stream) join(t run.EventType, generation int64, text string, attempt int) {
-	if e := s.tail; e != nil && e.typ == t && e.generation == generation && e.attempt == attempt {
-		e.text = append(e.text, text...)
-		return
+	e := s.tail
+	begins := e == nil || e.typ != t || e.generation != generation || e.attempt != attempt
+	if begins {
+		if e != nil {
+			s.hub.queue(e)
+		}
+		s.deltas++
+		e = &entry{
+			stream: s, typ: t, generation: generation, time: time.Now().UTC(),
+			delta: true, number: s.deltas, after: s.others, attempt: attempt,
+		}
+		s.tail = e
+		s.hub.linger(e)
 	}
-	s.tail = &entry{
-		stream: s, typ: t, generation: generation, time: time.Now().UTC(),
-		delta: true, text: []byte(text), attempt: attempt,
+	e.text = append(e.text, text...)
+	s.topic.speak(e, text, begins)
+	if len(e.text) >= maxOpen {
+		s.hub.queue(e)
 	}
-	s.hub.enqueue(s.tail)
 }
 
 // taken makes room after n bytes went to the committer. It needs hub.mu.

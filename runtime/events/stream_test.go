@@ -142,7 +142,7 @@ func TestCoalescing(t *testing.T) {
 	if diff := cmp.Diff(want, short(got)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if g.sizes[1] < 5 {
+	if g.sizes[1] < 4 {
 		t.Errorf("commits of %v events: what waited should share one", g.sizes)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
@@ -28,13 +29,16 @@ type topic struct {
 	run  string
 	refs int // guarded by hub.mu
 
-	mu      sync.Mutex // guards what follows
-	log     []logged   // recent events, numbered without gaps
-	bytes   int        // of log
-	ended   bool       // a terminal event was announced
-	news    int        // how often another process said that it appended events
-	err     error      // why there is no stream any more, if it ended before its run
-	changed chan struct{}
+	mu        sync.Mutex // guards what follows
+	log       []logged   // recent events, numbered without gaps
+	bytes     int        // of log
+	ended     bool       // a terminal event was announced
+	opens     []open     // deltas that are not committed yet
+	others    int        // events that are none, announced
+	listeners int        // live subscribers
+	news      int        // how often another process said that it appended events
+	err       error      // why there is no stream any more, if it ended before its run
+	changed   chan struct{}
 }
 
 type logged struct {
@@ -73,9 +77,11 @@ func (h *Hub) keep(t *topic) {
 }
 
 // announce makes a committed event visible to subscribers.
-func (t *topic) announce(e run.Event, size int) {
+func (t *topic) announce(n numbered, size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	e := n.event
+	t.spoken(n.entry)
 	t.log = append(t.log, logged{e, size})
 	t.bytes += size
 	for t.bytes > maxLog && len(t.log) > 1 {
@@ -118,6 +124,7 @@ func (t *topic) broken(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
+	t.opens = nil
 	t.wakeAll()
 }
 
@@ -133,16 +140,21 @@ type view struct {
 	// be read from the store.
 	behind  int64
 	ended   bool
+	opens   []open // for a live subscriber that has everything else
+	others  int
 	news    int
 	err     error
 	changed <-chan struct{}
 }
 
 // from gives the events from number next on.
-func (t *topic) from(next int64) view {
+func (t *topic) from(next int64, live bool) view {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := view{ended: t.ended, news: t.news, err: t.err, changed: t.changed}
+	if live && len(t.opens) > 0 && (len(t.log) == 0 || t.log[len(t.log)-1].event.Seq < next) {
+		v.others, v.opens = t.others, slices.Clone(t.opens)
+	}
 	if len(t.log) == 0 {
 		return v
 	}
@@ -155,6 +167,13 @@ func (t *topic) from(next int64) view {
 		v.events = append(v.events, l.event)
 	}
 	return v
+}
+
+// listen counts live subscribers.
+func (t *topic) listen(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listeners += n
 }
 
 // has says whether everything from number next to the end of the run is in memory.
@@ -172,16 +191,26 @@ func (t *topic) has(next int64) bool {
 // An error is the last element: fault.NotFound for a run outside the scope, that of
 // ctx, that of the store, or fault.Unavailable after Close of the hub or the stream.
 func (h *Hub) Subscribe(ctx context.Context, scope session.Scope, runID string, after int64) iter.Seq2[run.Event, error] {
+	return h.subscribe(ctx, scope, runID, after, false)
+}
+
+func (h *Hub) subscribe(ctx context.Context, scope session.Scope, runID string, after int64, live bool) iter.Seq2[run.Event, error] {
 	return func(yield func(run.Event, error) bool) {
 		h.mu.Lock()
 		t := h.acquire(runID)
 		h.mu.Unlock()
+		listening := 0
+		if live {
+			listening = 1
+		}
+		t.listen(listening)
 		defer func() {
+			t.listen(-listening)
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.release(t)
 		}()
-		s := &subscription{hub: h, topic: t, ctx: ctx, scope: scope, next: max(after, 0) + 1, yield: yield}
+		s := &subscription{hub: h, topic: t, ctx: ctx, scope: scope, next: max(after, 0) + 1, yield: yield, live: live}
 		if err := s.follow(); err != nil {
 			yield(run.Event{}, err)
 		}
@@ -196,10 +225,12 @@ type subscription struct {
 	scope session.Scope
 	next  int64 // the number wanted
 	yield func(run.Event, error) bool
-	read  bool // the store has been read to its end once
-	news  int  // that the store was last asked about
-	gap   bool // deltas of the current message are missing
-	over  bool // the consumer stopped, or the terminal event was delivered
+	live  bool   // pieces of open deltas are wanted
+	told  []told // of those, in order
+	read  bool   // the store has been read to its end once
+	news  int    // that the store was last asked about
+	gap   bool   // deltas of the current message are missing
+	over  bool   // the consumer stopped, or the terminal event was delivered
 }
 
 // follow delivers until the run or the consumer ends. Its error is for the consumer.
@@ -212,16 +243,16 @@ func (s *subscription) follow() error {
 		return s.stored()
 	}
 	for !s.over {
-		if err := s.live(); err != nil {
+		if err := s.latest(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// live delivers what the topic has, or waits for more.
-func (s *subscription) live() error {
-	v := s.topic.from(s.next)
+// latest delivers what the topic has, or waits for more.
+func (s *subscription) latest() error {
+	v := s.topic.from(s.next, s.live)
 	switch {
 	case v.behind > 0:
 		return s.catchUp(v.behind)
@@ -235,6 +266,8 @@ func (s *subscription) live() error {
 	case !s.read || v.news != s.news:
 		s.news = v.news
 		return s.catchUp(0)
+	case s.preview(v):
+		return nil
 	case v.ended:
 		s.over = true
 		return nil
@@ -307,7 +340,7 @@ func (s *subscription) remembered(upTo int64) bool {
 	if upTo <= s.next || !s.topic.has(s.next) {
 		return true
 	}
-	for _, e := range s.topic.from(s.next).events {
+	for _, e := range s.topic.from(s.next, false).events {
 		if e.Seq >= upTo {
 			break
 		}
@@ -323,6 +356,9 @@ func (s *subscription) remembered(upTo int64) bool {
 func (s *subscription) deliver(e run.Event) bool {
 	s.gap = (s.gap || e.Seq > s.next) && e.Type != run.MessageCompleted
 	s.next = e.Seq + 1
+	if s.live {
+		e = s.rest(e)
+	}
 	if s.gap && isDelta(e.Type) {
 		return true
 	}

@@ -100,7 +100,7 @@ func (s *streaming) done() error { return s.out.Send(route.Event{Data: []byte("[
 // follow sends what the run says until its terminal event.
 func (s *streaming) follow(ctx context.Context) error {
 	scope := session.ScopeOf(principal.From(ctx))
-	for ev, err := range s.Hub.Subscribe(ctx, scope, s.running.ID, 0) {
+	for ev, err := range s.Hub.SubscribeLive(ctx, scope, s.running.ID, 0) {
 		if err != nil {
 			return err
 		}
