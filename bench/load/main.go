@@ -40,7 +40,7 @@ func main() {
 type size struct{ streams, chunks, turns, rate int }
 
 func measure(short bool, hermes, more string) (err error) {
-	n := size{streams: 1000, chunks: 200, turns: 400, rate: 3200}
+	n := size{streams: 1000, chunks: 100, turns: 400, rate: 3200}
 	if short {
 		n = size{streams: 50, chunks: 20, turns: 30, rate: 160}
 	}
@@ -148,7 +148,7 @@ func project(dir, model string) (string, error) {
 	}
 	var agents strings.Builder
 	fmt.Fprintf(&agents, "provider \"openai\" \"load\" {\n  base_url = %q\n}\nruntime {\n  max_runs = 4000\n}\n", model+"/v1")
-	for _, name := range []string{"plain", "tool", "slow-200", "slow-20"} {
+	for _, name := range []string{"plain", "tool", "slow-100", "slow-20"} {
 		toolsets := ""
 		if name == "tool" {
 			toolsets = "  toolsets = [\"*\"]\n"
