@@ -17,7 +17,8 @@
 //
 // # Concurrency
 //
-//	writing methods ── one token ──> writer connection, BEGIN IMMEDIATE … COMMIT
+//	writing methods ── one token ──> writer connection, BEGIN IMMEDIATE … COMMIT; those
+//	                                 who wait meanwhile share the next transaction
 //	reading methods ───────────────> pool of query-only connections (WAL snapshots)
 //
 // Waiting for the token ends with the caller's context; a transaction that has begun

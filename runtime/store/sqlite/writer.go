@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/hermes-runtime/hermes/runtime/fault"
 	"github.com/hermes-runtime/hermes/runtime/store/pack"
 )
 
-// writer is the one connection that writes. Whoever holds the token owns all of it.
+// writer is the one connection that writes. Whoever holds the token owns all of it, and
+// serves the requests of those who wait.
 type writer struct {
 	token chan struct{}
 	pool  *sql.DB
@@ -21,6 +23,9 @@ type writer struct {
 	stmts map[string]*sql.Stmt
 
 	packer pack.Packer
+
+	mu    sync.Mutex // guards queue
+	queue []*request
 
 	onCommit func() // may be nil
 }
@@ -84,23 +89,37 @@ type tx struct {
 	w   *writer
 }
 
-// write runs do inside one transaction and commits it. An error of do, or a panic,
-// rolls everything back.
+// write runs do inside a transaction and commits it. An error of do, or a panic, takes back
+// everything that do wrote. Writes that wait for each other share a transaction.
 func (d *DB) write(ctx context.Context, do func(*tx) error) error {
-	if err := d.acquire(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer func() { d.writer.token <- struct{}{} }()
-	ctx = context.WithoutCancel(ctx)
-	if err := d.writer.connect(ctx); err != nil {
-		return explain(err)
+	select {
+	case <-d.closed:
+		return errClosed()
+	default:
 	}
-	return explain(d.writer.transact(ctx, func(t *tx) error {
-		if err := do(t); err != nil {
-			return err
+	r := &request{ctx: context.WithoutCancel(ctx), do: do, done: make(chan struct{})}
+	d.writer.ask(r)
+	for {
+		select {
+		case <-r.done:
+			return r.answer()
+		default:
 		}
-		return d.inPlace()
-	}))
+		select {
+		case <-r.done:
+			return r.answer()
+		case <-d.writer.token:
+			d.writer.serve(d.inPlace)
+			d.writer.token <- struct{}{}
+		case <-d.closed:
+			return d.writer.abandon(r, errClosed())
+		case <-ctx.Done():
+			return d.writer.abandon(r, ctx.Err())
+		}
+	}
 }
 
 // inPlace refuses to commit to files that are no longer where they were opened.
@@ -118,25 +137,7 @@ func (d *DB) inPlace() error {
 	return nil
 }
 
-func (d *DB) acquire(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case <-d.closed:
-		return errClosed()
-	default:
-	}
-	select {
-	case <-d.writer.token:
-		return nil
-	case <-d.closed:
-		return errClosed()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
+// transact runs do between BEGIN and COMMIT.
 func (w *writer) transact(ctx context.Context, do func(*tx) error) error {
 	committed := false
 	defer func() {
