@@ -112,7 +112,7 @@ func streams(c client, pid, n, chunks int) (streamed, error) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			time.Sleep(time.Duration(i) * time.Second / time.Duration(n)) // they begin within a second
+			time.Sleep(time.Duration(i) * ramp / time.Duration(n))
 			first, lag, err := oneSlow(c, chunks)
 			mu.Lock()
 			defer mu.Unlock()
@@ -129,6 +129,9 @@ func streams(c client, pid, n, chunks int) (streamed, error) {
 	out.cpu = (processor(pid) - before) / time.Duration(n*chunks)
 	return out, broken
 }
+
+// ramp is within what time streams begin.
+const ramp = 4 * time.Second
 
 // oneSlow follows one slow stream.
 func oneSlow(c client, chunks int) (first time.Duration, lag times, err error) {

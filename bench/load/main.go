@@ -40,7 +40,7 @@ func main() {
 type size struct{ streams, chunks, turns, rate int }
 
 func measure(short bool, hermes, more string) (err error) {
-	n := size{streams: 1000, chunks: 100, turns: 400, rate: 3200}
+	n := size{streams: 1000, chunks: 60, turns: 400, rate: 3200}
 	if short {
 		n = size{streams: 50, chunks: 20, turns: 30, rate: 160}
 	}
@@ -69,7 +69,7 @@ func measure(short bool, hermes, more string) (err error) {
 	if err != nil {
 		return fmt.Errorf("the bare loop: %w", err)
 	}
-	fmt.Printf("%d streams of %d chunks of %d bytes, one each %v\n", n.streams, n.chunks, chunkBytes, chunkEvery)
+	fmt.Printf("%d streams of %d chunks of %d bytes, one each %v, begun within %v\n", n.streams, n.chunks, chunkBytes, chunkEvery, ramp)
 	fmt.Printf("  %-24s %9s %12s %12s %12s %12s %10s\n", "", "KiB each", "first p50", "first p99", "late p50", "late p99", "CPU/chunk")
 	row("bare go-openai", alone)
 	states := []string{"state?synchronous=normal", "state?synchronous=full"}
@@ -148,7 +148,7 @@ func project(dir, model string) (string, error) {
 	}
 	var agents strings.Builder
 	fmt.Fprintf(&agents, "provider \"openai\" \"load\" {\n  base_url = %q\n}\nruntime {\n  max_runs = 4000\n}\n", model+"/v1")
-	for _, name := range []string{"plain", "tool", "slow-100", "slow-20"} {
+	for _, name := range []string{"plain", "tool", "slow-60", "slow-20"} {
 		toolsets := ""
 		if name == "tool" {
 			toolsets = "  toolsets = [\"*\"]\n"

@@ -10,7 +10,7 @@ import (
 
 const (
 	chunkBytes = 24
-	chunkEvery = 100 * time.Millisecond
+	chunkEvery = 200 * time.Millisecond
 )
 
 // question is what is read of a request to the model.
