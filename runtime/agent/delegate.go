@@ -159,7 +159,7 @@ func (d *delegation) mayGive(name string) error {
 // Calls side by side do not see what the others take.
 func (d *delegation) left(ctx context.Context) (*config.Budget, error) {
 	d.turn.mu.Lock()
-	u := d.turn.spent
+	u := d.spent
 	d.turn.mu.Unlock()
 	var left config.Budget
 	if b := d.budget.ToolCalls; b > 0 {
