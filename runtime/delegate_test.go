@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/hermes-runtime/hermes/hostfuncs"
+	"github.com/hermes-runtime/hermes/runtime/agent"
+	"github.com/hermes-runtime/hermes/runtime/approval"
 	"github.com/hermes-runtime/hermes/runtime/chat"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
@@ -188,4 +190,44 @@ func TestDelegationBelowPolicies(t *testing.T) {
 			t.Errorf("%s happened though the policy of agent a denies it", line)
 		}
 	}
+}
+
+const chief = `
+model "chief" {
+  provider = "script.offline"
+  rule {
+    match = "^let a (?P<task>.*)"
+    call "delegate" {
+      args = { agent = "a", task = match.task }
+    }
+    reply = jsonencode(result)
+  }
+}
+agent "chief" {
+  model        = "chief"
+  instructions = "x"
+  agents       = ["a"]
+}
+`
+
+// TestDelegationAsks asks the principal of a run for what an agent below it does. Both hold
+// nothing meanwhile, and an unattended run asks nobody.
+func TestDelegationAsks(t *testing.T) {
+	noLeaks(t)
+	q := newQuestions(t, fmt.Sprintf(askPolicy, "5m"))
+	q.write("agents/chief.hcl", chief)
+	q.write("tools.d/delegate.hcl", delegateTool)
+	q.reload()
+	byChief := func(turn *agent.Turn) { turn.Agent = "chief" }
+	r := q.start("let a act 2", byChief)
+	asked := q.pending(1)[0]
+	if asked.Agent != "a" || asked.Owner != "local" || asked.Run == r.ID {
+		t.Errorf("asked %+v", asked)
+	}
+	q.letsGo()
+	q.decide(asked.ID, approval.Decision{Approve: true})
+	q.ends(r, "did")
+	q.runs(1)
+	q.ends(q.start("let a act 3", byChief, func(turn *agent.Turn) { turn.Unattended = true }), "nobody to ask")
+	q.runs(1)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/principal"
 	"github.com/hermes-runtime/hermes/runtime/run"
 	"github.com/hermes-runtime/hermes/runtime/session"
+	"github.com/hermes-runtime/hermes/runtime/store"
 	"github.com/hermes-runtime/hermes/runtime/tool"
 )
 
@@ -269,5 +271,41 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 	if len(ids) != 1 {
 		t.Errorf("%d runs for one key at once", len(ids))
+	}
+}
+
+// TestTooLateToSteer stores for a run what it does not hear of before it ends: that begins a
+// turn of its own, also where the run had an idempotency key.
+func TestTooLateToSteer(t *testing.T) {
+	w := newWorld(t)
+	inside, leave := make(chan struct{}), make(chan struct{})
+	w.tool("hang", tool.Traits{}, open, func(context.Context, *tool.Call) (tool.Result, error) {
+		close(inside)
+		<-leave
+		return tool.Text("ok"), nil
+	})
+	w.rule("go", says("done"), "1 hang {}")
+	w.rule("and now", says("fine"))
+	w.swap()
+	r := w.start(agent.Turn{Input: user("go"), IdempotencyKey: "k"})
+	<-inside
+	if err := w.db.PutControl(t.Context(), store.Control{Run: r.ID, Kind: "steer", Body: []byte(`{"text":"and now"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	close(leave)
+	w.wait(r)
+	ctx, cancel := context.WithCancel(t.Context())
+	done, err := w.loop.Attend(ctx, func() store.Replica { return store.Replica{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(w.messages(r.Session)) < 6 && t.Context().Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	<-done
+	want := []string{"user:go", "assistant: hang{}", `tool:"ok"`, "assistant:done", "user:and now", "assistant:fine"}
+	if diff := cmp.Diff(want, shape(w.messages(r.Session))); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 }

@@ -92,9 +92,6 @@ func Delegate(ctx context.Context, c *tool.Call, w Work) (Report, error) {
 	}
 	t, err := d.turnFor(ctx, c, w)
 	if err != nil {
-		if d.resumed { // it may have been begun before the process ended
-			err = errors.Join(err, d.abandon(context.WithoutCancel(ctx), d.owner, c.IdempotencyKey, err))
-		}
 		return Report{}, err
 	}
 	defer d.waitsForRun()()
@@ -159,7 +156,7 @@ func (d *delegation) mayGive(name string) error {
 // Calls side by side do not see what the others take.
 func (d *delegation) left(ctx context.Context) (*config.Budget, error) {
 	d.turn.mu.Lock()
-	u := d.turn.spent
+	u := d.spent
 	d.turn.mu.Unlock()
 	var left config.Budget
 	if b := d.budget.ToolCalls; b > 0 {
@@ -322,4 +319,11 @@ func (l *Loop) abandon(ctx context.Context, owner, key string, cause error) erro
 		return nil // it has ended meanwhile
 	}
 	return err
+}
+
+// abandonCall is abandon for a call of the turn's.
+func (t *turn) abandonCall(ctx context.Context, call chat.Call, step string, cause error) {
+	if err := t.abandon(context.WithoutCancel(ctx), t.owner, t.run.ID+"/"+step, cause); err != nil {
+		t.o.Log.Warn("canceling the run of a call", "run", t.run.ID, "call", call.ID, "generation", t.generation(), "err", err)
+	}
 }

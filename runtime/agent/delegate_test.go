@@ -339,6 +339,33 @@ func TestDelegateGoesOn(t *testing.T) {
 	wantSpent(t, w, r, agent.Outcome{ToolCalls: 1, Below: agent.Spent{ToolCalls: 1, Usage: usageOf(t, rows[0])}})
 }
 
+// TestDelegateAbandoned stops the process while an agent waits for another, and takes from it
+// what let it: the other run is canceled.
+func TestDelegateAbandoned(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"may not give work": func(w *world) { w.agent.Agents = nil },
+		"is not there":      func(w *world) { w.agent = w.others[1] },
+		"tool is not there": func(w *world) { delete(w.tools, "delegate") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, inside, _ := hanging(t)
+			r := w.start(agent.Turn{Input: user("go")})
+			<-inside
+			now, cancel := context.WithCancel(t.Context())
+			cancel()
+			w.loop.Close(now)
+			w.wait(r)
+			change(w)
+			w.swap()
+			w.takeOver()
+			if rows := w.below(); len(rows) != 1 || rows[0].Status != string(run.Canceled) {
+				t.Errorf("runs that were given work: %+v", rows)
+			}
+			wantOneResultEach(t, w.messages(r.Session))
+		})
+	}
+}
+
 // usageOf is what a run used.
 func usageOf(t *testing.T, row store.Run) (u chat.Usage) {
 	t.Helper()

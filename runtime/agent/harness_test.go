@@ -299,14 +299,15 @@ func (w *world) takeOver() *agent.Loop {
 	})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done, err := next.Attend(ctx, func() store.Replica { return store.Replica{} })
-	cancel()
+	defer cancel()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	<-done
 	for next.Load()+next.Waiting() > 0 {
 		time.Sleep(time.Millisecond)
 	}
+	cancel()
+	<-done
 	next.Close(w.t.Context())
 	hub.Close()
 	return next

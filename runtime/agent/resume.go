@@ -127,6 +127,9 @@ func (l *Loop) closeUnknown(ctx context.Context, row store.Run, messages []sessi
 		if open.call.Client || !h.mayHaveRun(open.call.ID) || l.repeatable(row.Agent, open.call.Name) {
 			continue
 		}
+		if err := l.abandon(ctx, row.Owner, row.ID+"/"+open.step, errCrashed); err != nil {
+			return nil, err
+		}
 		m := openResult(open, errCrashed, true)
 		m.Seq, m.Message = lastSeq(messages)+1, m.Clean()
 		if err := l.o.Store.Commit(ctx, []store.Entry{{Run: row.ID, Epoch: row.Epoch, Messages: []session.Message{m}}}); err != nil {

@@ -165,9 +165,7 @@ func (t *turn) answerOpenCalls(ctx context.Context, cause error) error {
 		}
 		began := t.transcript.began(open.call.ID)
 		if began || t.resumed {
-			if err := t.abandon(ctx, t.owner, t.run.ID+"/"+open.step, cause); err != nil {
-				t.o.Log.Warn("canceling the run of a call", "run", t.run.ID, "call", open.call.ID, "generation", t.generation(), "err", err)
-			}
+			t.abandonCall(ctx, open.call, open.step, cause)
 		}
 		m := openResult(open, cause, began)
 		if _, err := t.commitNow(ctx, commitment{step: m.Step, generation: m.Generation, message: m.Message}); err != nil {

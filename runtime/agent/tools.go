@@ -158,6 +158,9 @@ func (t *turn) callTool(ctx context.Context, i int, p prepared, r replied, ref c
 	if outcome.Failed && errors.Is(context.Cause(ctx), ErrShutdown) {
 		return ran{}, ErrShutdown // whoever goes on with the run decides what becomes of the call
 	}
+	if outcome.Failed && t.resumed { // it may have given work before the process ended
+		t.abandonCall(ctx, call, step, fault.New(outcome.Kind, "the call failed"))
+	}
 	return t.commitResult(ctx, p, step, answered{call: call, outcome: outcome, warning: warning, used: used})
 }
 
