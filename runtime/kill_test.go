@@ -352,6 +352,11 @@ func TestKilledAtEveryCommit(t *testing.T) {
 // TestKilledInsideAStream kills the daemon while it is writing the reply.
 func TestKilledInsideAStream(t *testing.T) {
 	dir := killProject(t)
+	// Text is stored each 100 ms: it must take longer than that.
+	slow := strings.Replace(killAgents, `delay    = "1ms"`, `delay    = "40ms"`, 1)
+	if err := os.WriteFile(filepath.Join(dir, "agents", "main.hcl"), []byte(slow), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	cmd, base := child(t, dir, 0)
 	deltas := 0
 	client := told(t, base, func(e run.Event) {

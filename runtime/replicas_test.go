@@ -38,6 +38,7 @@ func TestReplicas(t *testing.T) {
 		cmd, base := spawn(t, dir, durableChild{State: state, Effects: e.url})
 		replicas = append(replicas, replica{base, cmd.Process.Pid})
 	}
+	wantReplicas(t, replicas[0].base, 3)
 	var clients sync.WaitGroup
 	var mu sync.Mutex
 	told := map[string][]run.Event{}
@@ -80,6 +81,34 @@ func TestReplicas(t *testing.T) {
 	t.Logf("%d runs, %d taken over", len(told), taken)
 	if len(told) != runs || taken == 0 {
 		t.Errorf("%d runs were followed, %d were taken over", len(told), taken)
+	}
+}
+
+// wantReplicas holds what a daemon says of those that share its state.
+func wantReplicas(t *testing.T, base string, want int) {
+	t.Helper()
+	resp, err := http.Get(base + "/api/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var status struct {
+		Replicas []struct {
+			Self    bool
+			Differs bool
+		}
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	self := 0
+	for _, r := range status.Replicas {
+		if r.Self {
+			self++
+		}
+	}
+	if len(status.Replicas) != want || self != 1 {
+		t.Errorf("the status shows %+v", status.Replicas)
 	}
 }
 

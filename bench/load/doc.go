@@ -1,4 +1,4 @@
-// Load measures turns and streams as clients see them: it starts a model server, hermes and a
+// Command load measures turns and streams as clients see them: it starts a model server, hermes and a
 // bare go-openai loop as processes of their own, drives them, and prints one table.
 //
 //	go run ./load            all modes, some minutes

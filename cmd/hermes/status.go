@@ -74,6 +74,7 @@ func (a *app) printGood(r reload.Status) {
 
 // printHealth prints what is not as it should be.
 func (a *app) printHealth(s api.Status) {
+	a.printReplicas(s.Replicas)
 	for _, d := range s.Draining {
 		a.printDraining(d)
 	}
@@ -90,6 +91,24 @@ func (a *app) printHealth(s api.Status) {
 	}
 	for _, m := range s.Undeclared {
 		a.say("\n%s %s is named by no file and offered to nobody", a.paintOut(yellow, "undeclared module:"), m)
+	}
+}
+
+// printReplicas prints the servers that share the state, if there are others.
+func (a *app) printReplicas(list []api.ReplicaStatus) {
+	if len(list) < 2 {
+		return
+	}
+	a.say("\nservers that share the state: %d", len(list))
+	for _, r := range list {
+		note := ""
+		switch {
+		case r.Self:
+			note = ", this one"
+		case r.Differs:
+			note = ", " + a.paintOut(yellow, "other files than this one")
+		}
+		a.say("  %s generation %d%s", a.shown(cmp.Or(r.Address, r.ID)), r.Generation, note)
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"io/fs"
 	"net/http"
@@ -46,6 +47,8 @@ type Status struct {
 	Compiling []provision.Compile `json:"compiling"`
 	// Guests are figures of the WASM runtime, in bytes where they are of memory.
 	Guests wasmtools.Stats `json:"guests"`
+	// Replicas are the servers that share the state, this one among them.
+	Replicas []ReplicaStatus `json:"replicas"`
 	// Undeclared are modules in the tools directories that no file names, relative to
 	// the project.
 	Undeclared []string `json:"undeclared"`
@@ -56,6 +59,33 @@ type Load struct {
 	Runs int `json:"runs"`
 	// Waiting are turns that wait for their session or for runtime.max_runs.
 	Waiting int `json:"waiting"`
+}
+
+// ReplicaStatus is one of the servers that share the state.
+type ReplicaStatus struct {
+	ID         string    `json:"id"`
+	Address    string    `json:"address,omitempty"`
+	Generation int64     `json:"generation"`
+	Beat       time.Time `json:"beat"` // when it last said that it is alive
+	Self       bool      `json:"self,omitempty"`
+	// Differs says that its live generation was built from other files than this server's.
+	Differs bool `json:"differs,omitempty"`
+}
+
+// silent is how long a replica may be silent and is still shown.
+const silent = 10 * time.Second
+
+func (h *handler) replicas(ctx context.Context, inputs string) ([]ReplicaStatus, error) {
+	rows, err := h.Store.Replicas(ctx, silent)
+	if err != nil {
+		return nil, err
+	}
+	out := []ReplicaStatus{}
+	for _, r := range rows {
+		self := r.ID == h.Loop.Replica()
+		out = append(out, ReplicaStatus{r.ID, r.Address, r.Generation, r.Beat, self, !self && r.Inputs != inputs})
+	}
+	return out, nil
 }
 
 // AgentStatus is one agent with the model it uses.
@@ -92,10 +122,14 @@ func (h *handler) status(w http.ResponseWriter, r *http.Request) error {
 	st := h.Reloader.Status()
 	st.Stale, st.Pending, st.RestartOnly = list(st.Stale), list(st.Pending), list(st.RestartOnly)
 	waiting := unloaded(lease.Config.Paths.Project, st)
+	replicas, err := h.replicas(r.Context(), lease.Inputs)
+	if err != nil {
+		return err
+	}
 	return route.WriteJSON(w, http.StatusOK, Status{
 		Version: h.Version, PID: os.Getpid(), Started: h.Started, Project: lease.Config.Paths.Project, Config: lease.Config.Paths.ConfigDir, ToolsDirs: list(lease.Config.Paths.ToolsDirs), Stopping: h.Loop.Closing(), Load: Load{h.Loop.Load(), h.Loop.Waiting()},
 		Reload: st, Draining: list(h.Holder.Draining()), Agents: agentStatus(lease.Snapshot),
-		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Undeclared: undeclared(lease.Config, waiting),
+		Tools: toolStatus(lease.Registry), Checks: h.checkStatus(lease.Registry), Compiling: h.Compiling(), Guests: h.Guests(), Replicas: replicas, Undeclared: undeclared(lease.Config, waiting),
 	})
 }
 
