@@ -173,6 +173,9 @@ type Turn struct {
 	IdempotencyKey string
 	// OnBusy, if set, is used instead of the agent's.
 	OnBusy string
+	// OwnReply says that whoever asks wants the reply to this input alone: it is queued where
+	// it would steer a turn that is running.
+	OwnReply bool
 	// Parent is the run whose call this one works for.
 	Parent string
 	// Within is what the budgets of that run have left, as limits of this one beside the

@@ -74,8 +74,9 @@ func (l *Loop) attend(ctx context.Context, about func() store.Replica) {
 		case <-l.closed:
 			return
 		case <-beat.C:
-			// The runs of a dead process of our own are taken over at the start; while we
-			// live, nobody else has the state.
+			if l.o.Alone {
+				continue // nobody else can look, and there is nobody to take over
+			}
 			err = errors.Join(l.beat(ctx, about()), l.claim(ctx, "", deadAfter))
 		case <-listen.C:
 			err = l.listen(ctx)
@@ -122,6 +123,9 @@ func (l *Loop) takeOver(ctx context.Context, row store.Run) error {
 		return nil // given up with the others
 	}
 	l.o.Log.Warn("run cannot go on", append(log, "err", err)...)
+	if errors.Is(err, errNewer) {
+		return nil
+	}
 	return l.recoverRun(ctx, row, err)
 }
 

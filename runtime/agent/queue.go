@@ -113,12 +113,12 @@ func (l *Loop) busyWith(ctx context.Context, a admission) (*Running, error) {
 		return nil, err
 	}
 	if len(rows) == 1 {
-		switch a.onBusy {
-		case BusyReject:
+		switch {
+		case a.onBusy == BusyReject:
 			return nil, fault.New(fault.Exists, "session %q is busy: a turn is running", a.session.ID)
-		case BusySteer:
+		case a.onBusy == BusySteer && !a.turn.OwnReply:
 			return l.steer(ctx, a, rows[0])
-		case BusyInterrupt:
+		case a.onBusy == BusyInterrupt:
 			err := l.Cancel(ctx, rows[0].ID, CancelNow, "another message came, and the agent is interrupted by that")
 			if err != nil && fault.KindOf(err) != fault.Exists {
 				return nil, err

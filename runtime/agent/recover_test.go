@@ -13,6 +13,29 @@ import (
 	"github.com/hermes-runtime/hermes/runtime/store"
 )
 
+// TestNewerRunsAreLeft finds the run of a newer binary, which is not ours to end.
+func TestNewerRunsAreLeft(t *testing.T) {
+	w := newWorld(t)
+	w.rule("go", says("done"))
+	w.swap()
+	for id, format := range map[string]string{"new": `,"format":99`, "ours": `,"format":1`} {
+		begin(t, w, "run_"+id, "ses_"+id)
+		turn := `{"principal":{"Name":"local","Role":"admin"}` + format + `}`
+		if _, err := w.db.BeginRun(t.Context(), store.Run{ID: "q_" + id, Session: "ses_" + id, Owner: "local", Agent: "a", Status: string(run.Queued), Turn: []byte(turn)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.db.Commit(t.Context(), []store.Entry{{Run: "run_" + id, End: &store.Run{Status: string(run.Failed)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.takeOver()
+	for id, want := range map[string]run.Status{"q_new": run.Queued, "q_ours": run.Failed} { // ours has no input to go on with
+		if row, err := w.db.Run(t.Context(), session.Scope{All: true}, id); err != nil || row.Status != string(want) {
+			t.Errorf("%s = %+v, %v", id, row, err)
+		}
+	}
+}
+
 // TestRecoverEndsInterruptedRuns leaves in the store what a crash leaves in the
 // middle of two parallel calls.
 func TestRecoverEndsInterruptedRuns(t *testing.T) {

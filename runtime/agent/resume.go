@@ -33,6 +33,8 @@ type resumable struct {
 	TopP         *float64            `json:"top_p,omitempty"`
 	Input        []chat.Message      `json:"input,omitempty"`   // of a queued turn
 	Request      string              `json:"request,omitempty"` // digest of one with an idempotency key
+	// Format is that of the outputs of its steps; 0: there were none yet.
+	Format int `json:"format,omitempty"`
 }
 
 // resumableOf is what is kept of a turn. The input of one that waits is not in its session
@@ -42,6 +44,7 @@ func resumableOf(t Turn, waits bool) (json.RawMessage, error) {
 		Principal: t.Principal, Above: t.Above, Within: t.Within, Unattended: t.Unattended, Instructions: t.Instructions, ClientTools: t.ClientTools,
 		ToolChoice: t.ToolChoice, MaxOutput: t.MaxOutput, Temperature: t.Temperature, TopP: t.TopP,
 	}
+	r.Format = stepFormat
 	if waits {
 		r.Input = t.Input
 	}
@@ -74,6 +77,13 @@ func (r resumable) turn(row store.Run) Turn {
 	}
 }
 
+// stepFormat is raised with every change of the outputs of steps that an older binary
+// cannot read. One that reads several branches on it.
+const stepFormat = 1
+
+// errNewer leaves a run alone until this process stops, and another takes it.
+var errNewer = fault.New(fault.Unavailable, "the run was begun by a newer hermes, whose steps this one cannot read: a server of that version goes on with it")
+
 // errTired ends a run that several processes did not outlive.
 var errTired = fault.New(fault.Unavailable, "the server stopped %d times while this run was under way, so it is not tried again", maxAttempts)
 
@@ -85,6 +95,9 @@ func (l *Loop) resume(ctx context.Context, row store.Run) error {
 	}
 	if row.Attempts > maxAttempts {
 		return errTired
+	}
+	if kept.Format > stepFormat {
+		return errNewer
 	}
 	a := admission{
 		turn: kept.turn(row), runID: row.ID, generation: row.Generation, resumed: true, began: row.Started, lease: row.Lease,

@@ -24,7 +24,7 @@ func (h *handler) start(ctx context.Context, q *request) (*agent.Running, error)
 	p := principal.From(ctx)
 	t := agent.Turn{
 		Agent: q.Model, Principal: p, Instructions: q.instructions, ClientTools: q.tools, ToolChoice: q.choice.wire,
-		MaxOutput: q.maxOutput(), Temperature: q.Temperature, TopP: q.TopP,
+		OwnReply: true, MaxOutput: q.maxOutput(), Temperature: q.Temperature, TopP: q.TopP,
 		// A stream cannot take text back, and nobody else would find such a session.
 		NoRestart: q.streamed() && q.session == "",
 	}
@@ -88,9 +88,25 @@ func (h *handler) startIn(ctx context.Context, t agent.Turn, items []item, to ta
 	}
 	t.Session, t.Input = to.id, messages(items[skip:], stored[:keep])
 	if keep == len(stored) && s.Agent == t.Agent {
-		return h.Loop.Start(ctx, t)
+		return h.startAfter(ctx, t)
 	}
 	return h.startBranch(ctx, t, s, branchPoint{to.scope, lastKept(rows, stored, keep)})
+}
+
+// startAfter starts a turn in a session that may be busy, and returns when its input is there
+// to be compared with.
+func (h *handler) startAfter(ctx context.Context, t agent.Turn) (*agent.Running, error) {
+	running, err := h.Loop.Start(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := running.Begun(ctx); err != nil {
+		if running.OnDisconnect == "cancel" {
+			running.Cancel(errLeft)
+		}
+		return nil, err
+	}
+	return running, nil
 }
 
 // lastKept is the number of the last message that belongs to the first keep items.
