@@ -72,16 +72,18 @@ func silence(p prepared, r replied, times int) *failure {
 func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 	t.letGo()
 	if given := t.givenUp(ctx, err); given != nil {
-		t.o.Log.Info("run goes on elsewhere", "run", t.run.ID, "session", t.run.Session, "generation", t.generation(), "err", given)
-		return Outcome{Status: run.Running, Usage: o.Usage, Iterations: o.Iterations, Err: given}
+		return t.elsewhere(o, given)
 	}
 	err = causeOf(ctx, err)
 	// From here on nothing may be cut short: it is what makes the run whole.
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
-		if err = t.end(ctx, o); err == nil {
+		switch err = t.end(ctx, o); {
+		case err == nil:
 			t.log(o)
 			return o
+		case errors.Is(err, store.ErrLost):
+			return t.elsewhere(o, errTaken)
 		}
 		if t.unsettled.Wait(ctx) == nil {
 			return t.endFailed(o, err)
@@ -107,6 +109,12 @@ func (t *turn) finish(ctx context.Context, o Outcome, err error) Outcome {
 	}
 	t.log(o)
 	return o
+}
+
+// elsewhere is the outcome of a run that is not over, and stops here.
+func (t *turn) elsewhere(o Outcome, why *fault.Error) Outcome {
+	t.o.Log.Info("run goes on elsewhere", "run", t.run.ID, "session", t.run.Session, "generation", t.generation(), "err", why)
+	return Outcome{Status: run.Running, Usage: o.Usage, Iterations: o.Iterations, Err: why}
 }
 
 func (t *turn) end(ctx context.Context, o Outcome) error {
