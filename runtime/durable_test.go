@@ -459,6 +459,9 @@ func TestDurableInsideCalls(t *testing.T) {
 	for name, database := range databases(t) {
 		for _, after := range []bool{false, true} {
 			for n := 1; n <= 4; n++ {
+				if testing.Short() && n != 3 {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%d/%v", name, n, after), func(t *testing.T) {
 					t.Parallel()
 					dir, e, state := t.TempDir(), newEffects(t), database(t)

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) { os.Exit(pg.Closing(m).Run()) }
 // chunk must also be what OpenAI's schemas say. HERMES_TEST_URL names a running server to use
 // instead of the binary.
 func TestNPMClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the clients drive a binary of their own, which short runs have no use for")
+	}
 	npm := filepath.Join("testdata", "npm")
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")

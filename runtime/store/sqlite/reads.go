@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 )
 
@@ -32,18 +33,32 @@ func openReads(path string, o Options, params string) (*reads, error) {
 func (r *reads) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	s, err := r.prepared(ctx, text)
 	if err != nil {
-		return nil, err
+		return nil, r.ended(err)
 	}
-	return s.QueryContext(ctx, args...)
+	rows, err := s.QueryContext(ctx, args...)
+	return rows, r.ended(err)
+}
+
+// ended is err, or that the database was closed meanwhile, which leads to any error.
+func (r *reads) ended(err error) error {
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	select {
+	case <-r.closed:
+		return errClosed()
+	default:
+		return err
+	}
 }
 
 // scan reads one row into dest; without one the error is sql.ErrNoRows.
 func (r *reads) scan(ctx context.Context, text string, args []any, dest ...any) error {
 	s, err := r.prepared(ctx, text)
 	if err != nil {
-		return err
+		return r.ended(err)
 	}
-	return s.QueryRowContext(ctx, args...).Scan(dest...)
+	return r.ended(s.QueryRowContext(ctx, args...).Scan(dest...))
 }
 
 // prepared keeps one statement per text. Texts are constants or built from constants,
