@@ -84,8 +84,24 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// wantReplicas holds what a daemon says of those that share its state.
+// wantReplicas holds what a daemon says of those that share its state, once all of them have
+// announced themselves.
 func wantReplicas(t *testing.T, base string, want int) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		others, self := replicasAt(t, base)
+		if others+self == want && self == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the status shows %d others and %d times itself, want %d in all", others, self, want)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func replicasAt(t *testing.T, base string) (others, self int) {
 	t.Helper()
 	resp, err := http.Get(base + "/api/status")
 	if err != nil {
@@ -93,23 +109,19 @@ func wantReplicas(t *testing.T, base string, want int) {
 	}
 	defer resp.Body.Close()
 	var status struct {
-		Replicas []struct {
-			Self    bool
-			Differs bool
-		}
+		Replicas []struct{ Self bool }
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
 		t.Fatal(err)
 	}
-	self := 0
 	for _, r := range status.Replicas {
 		if r.Self {
 			self++
+		} else {
+			others++
 		}
 	}
-	if len(status.Replicas) != want || self != 1 {
-		t.Errorf("the status shows %+v", status.Replicas)
-	}
+	return others, self
 }
 
 // background starts a run and gives its id.
