@@ -170,10 +170,19 @@ func wantOneResultEach(t *testing.T, messages []session.Message) {
 	}
 }
 
+// stride is how far apart the places are at which tests break something: all of them, or, in
+// short runs, some.
+func stride() int64 {
+	if testing.Short() {
+		return 4
+	}
+	return 1
+}
+
 func TestStoreFaultsByIndex(t *testing.T) {
 	for name, mode := range map[string][2]bool{"one fails": {}, "all fail from then on": {true, false}, "one panics": {false, true}} {
 		t.Run(name, func(t *testing.T) {
-			for at := int64(0); ; at++ {
+			for at := int64(0); ; at += stride() {
 				if !faultyTurn(t, at, mode[0], mode[1]) {
 					if least := map[bool]int64{false: 6, true: 1}[mode[1]]; at < least { // a panic of the hub's goroutine is not ours
 						t.Fatalf("only %d operations could fail", at)
@@ -187,7 +196,7 @@ func TestStoreFaultsByIndex(t *testing.T) {
 
 // TestCancelAtEveryCommit cancels a run from inside each of its writes in turn.
 func TestCancelAtEveryCommit(t *testing.T) {
-	for at := int64(0); ; at++ {
+	for at := int64(0); ; at += stride() {
 		c := &canceling{at: at, started: make(chan struct{})}
 		w := newWorldOn(t, func(db *sqlite.DB) backing { c.backing = db; return c }, nil)
 		w.tool("look", tool.Traits{Effect: tool.Read, Parallel: true}, open, (&recorder{}).handler(1))
