@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,8 +67,11 @@ func (c client) stream(model string, piece func(string)) error {
 			}
 		}
 	}
-	if err := lines.Err(); err != nil || !done {
-		return fmt.Errorf("the stream ended early: %w", err)
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("the stream broke off: %w", err)
+	}
+	if !done {
+		return errors.New("the stream ended without [DONE]")
 	}
 	return nil
 }
@@ -142,7 +146,8 @@ func oneSlow(c client, chunks int) (first time.Duration, lag times, err error) {
 			first = now.Sub(begin)
 		}
 		for rest += text; len(rest) >= chunkBytes; rest = rest[chunkBytes:] {
-			if sent, serr := sentAt(rest[:chunkBytes]); serr == nil {
+			// A chunk that is lost or doubled breaks the count.
+			if number, sent, serr := sentAt(rest[:chunkBytes]); serr == nil && number == len(lag) {
 				lag = append(lag, now.Sub(sent))
 			}
 		}
@@ -156,28 +161,33 @@ func oneSlow(c client, chunks int) (first time.Duration, lag times, err error) {
 // turns are the times of turns one after the other, beside those of the model alone.
 func turns(c, model client, agent string, n int) (total, first times, err error) {
 	for range n {
-		ours, oursFirst, err := oneTurn(c, agent)
+		ours, oursFirst, err := oneTurn(c, agent, answer)
 		if err != nil {
 			return nil, nil, err
 		}
-		models, modelsFirst, err := oneTurn(model, agent)
+		alone := answer
+		if agent == "tool" {
+			alone = "" // the model itself answers with a call
+		}
+		models, modelsFirst, err := oneTurn(model, agent, alone)
 		if err != nil {
 			return nil, nil, err
 		}
 		if agent == "tool" {
 			// The turn asks the model twice; alone it answers the first only.
-			more, _, err := oneTurn(model, "plain")
+			more, moreFirst, err := oneTurn(model, "plain", answer)
 			if err != nil {
 				return nil, nil, err
 			}
-			models, modelsFirst = models+more, models+modelsFirst
+			models, modelsFirst = models+more, models+moreFirst
 		}
 		total, first = append(total, ours-models), append(first, oursFirst-modelsFirst)
 	}
 	return total, first, nil
 }
 
-func oneTurn(c client, agent string) (total, first time.Duration, err error) {
+// oneTurn asks once; any other text than want, a lost one too, is an error.
+func oneTurn(c client, agent, want string) (total, first time.Duration, err error) {
 	begin, text := time.Now(), ""
 	err = c.stream(agent, func(piece string) {
 		if first == 0 {
@@ -185,8 +195,8 @@ func oneTurn(c client, agent string) (total, first time.Duration, err error) {
 		}
 		text += piece
 	})
-	if err == nil && text != "" && text != answer {
-		err = fmt.Errorf("the answer is %q", text)
+	if err == nil && text != want {
+		err = fmt.Errorf("the answer is %q, want %q", text, want)
 	}
 	return time.Since(begin), first, err
 }
@@ -200,7 +210,7 @@ func rate(c client, atOnce, n int) (float64, error) {
 	for range atOnce {
 		all.Go(func() {
 			for range n / atOnce {
-				if _, _, err := oneTurn(c, "plain"); err != nil {
+				if _, _, err := oneTurn(c, "plain", answer); err != nil {
 					mu.Lock()
 					broken = err
 					mu.Unlock()
@@ -209,7 +219,7 @@ func rate(c client, atOnce, n int) (float64, error) {
 		})
 	}
 	all.Wait()
-	return float64(n) / time.Since(begin).Seconds(), broken
+	return float64(n/atOnce*atOnce) / time.Since(begin).Seconds(), broken
 }
 
 // memory is what a process has in memory, in KiB.

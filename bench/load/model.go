@@ -33,8 +33,8 @@ func answering(w http.ResponseWriter, r *http.Request) {
 	s := &chunks{w: w}
 	switch n, slow := slowness(q.Model); {
 	case slow:
-		for range n {
-			s.send(fmt.Sprintf(`{"content":%q}`, stamped(time.Now())), "")
+		for i := range n {
+			s.send(fmt.Sprintf(`{"content":%q}`, stamped(i, time.Now())), "")
 			time.Sleep(chunkEvery)
 		}
 		s.send(`{}`, "stop")
@@ -58,17 +58,16 @@ func slowness(model string) (chunks int, slow bool) {
 	return n, err == nil
 }
 
-// stamped is a chunk of 24 bytes that says when it was sent.
-func stamped(t time.Time) string { return fmt.Sprintf("%-*d", chunkBytes, t.UnixMicro()) }
+// stamped is a chunk of 24 bytes that says which it is and when it was sent.
+func stamped(number int, t time.Time) string {
+	return fmt.Sprintf("%-*s", chunkBytes, fmt.Sprintf("%d %d", number, t.UnixMicro()))
+}
 
 // sentAt reads a chunk.
-func sentAt(chunk string) (time.Time, error) {
-	end := len(chunk)
-	for end > 0 && chunk[end-1] == ' ' {
-		end--
-	}
-	micro, err := strconv.ParseInt(chunk[:end], 10, 64)
-	return time.UnixMicro(micro), err
+func sentAt(chunk string) (number int, sent time.Time, err error) {
+	var micro int64
+	_, err = fmt.Sscanf(chunk, "%d %d", &number, &micro)
+	return number, time.UnixMicro(micro), err
 }
 
 type chunks struct{ w http.ResponseWriter }
