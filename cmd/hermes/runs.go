@@ -171,6 +171,7 @@ func (l localRuns) Events(ctx context.Context, id string) iter.Seq2[run.Event, e
 		list, err := l.sys.Hub().Stored(ctx, id)
 		if err != nil {
 			yield(run.Event{}, err)
+			return
 		}
 		for _, e := range list {
 			if !yield(e, nil) {
